@@ -1,0 +1,84 @@
+"""Bounded queues for what must neither delay nor change a message: sinks and queued observers."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+import anyio
+
+logger = logging.getLogger("midspan.chain")
+
+MAX_QUEUED = 1024
+MAX_QUEUED_BYTES = 16 * 1024 * 1024
+
+T = TypeVar("T")
+
+
+class Worker(Generic[T]):
+    """Works off one queue, in order.
+
+    Args:
+        name: of the sink or observer, for logs.
+        work: called with one item at a time; what it raises is counted and logged.
+        max_items: how many may wait.
+        max_bytes: how many bytes may wait.
+
+    Attributes:
+        dropped: how many items were dropped because the queue was full.
+        failed: how many items `work` failed on.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[T], Awaitable[object]],
+        *,
+        max_items: int = MAX_QUEUED,
+        max_bytes: int = MAX_QUEUED_BYTES,
+    ) -> None:
+        self.name = name
+        self.dropped = 0
+        self.failed = 0
+        self._work = work
+        self._max_items = max_items
+        self._max_bytes = max_bytes
+        self._queue: deque[tuple[T, int]] = deque()
+        self._bytes = 0
+        self._wake = anyio.Event()
+        self._closing = False
+
+    def put(self, item: T, size: int) -> bool:
+        """Queue an item of about `size` bytes. Return whether there was room."""
+        if len(self._queue) >= self._max_items or (self._queue and self._bytes + size > self._max_bytes):
+            self.dropped += 1
+            if self.dropped & (self.dropped - 1) == 0:  # 1, 2, 4, 8 ...: loud at first, never a flood
+                logger.warning("%s: queue full, %d dropped so far", self.name, self.dropped)
+            return False
+        self._queue.append((item, size))
+        self._bytes += size
+        self._wake.set()
+        return True
+
+    def close(self) -> None:
+        """Let `run` return once the queue is empty."""
+        self._closing = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Work until closed and empty."""
+        while True:
+            while self._queue:
+                item, size = self._queue.popleft()
+                self._bytes -= size
+                try:
+                    await self._work(item)
+                except Exception:
+                    self.failed += 1
+                    logger.exception("%s failed", self.name)
+            if self._closing:
+                return
+            self._wake = anyio.Event()
+            await self._wake.wait()

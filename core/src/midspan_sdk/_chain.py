@@ -1,0 +1,436 @@
+"""The chain: which interceptors run, in which order, under which policy."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+from pydantic import ValidationError
+
+from midspan_sdk._authoring import Interceptor, definition_error, interceptors_of
+from midspan_sdk._background import Worker
+from midspan_sdk._engine import IncompatibleStep, Plan, Run
+from midspan_sdk._entries import CHAIN_TIMEOUT, ChainEntry, InterceptorOverrides, overrides_from
+from midspan_sdk._exchange import Exchange
+from midspan_sdk._handler import Mutation
+from midspan_sdk._invocation import EMPTY_CONTEXT, InvocationContext
+from midspan_sdk._observers import DecisionRecord, EntryDecision, Observer, Verdict
+from midspan_sdk._outcome import AbortedAt, ChainExecutionResult, Outcome
+from midspan_sdk._plain import Snapshot, approximate_size
+from midspan_sdk._results import ValidationResult
+from midspan_sdk._steps import Frame, LocalStep, Sessions, Step, Surroundings
+from midspan_sdk._store import MemoryStore, Store
+from midspan_sdk.errors import (
+    ChainError,
+    DuplicateInterceptorError,
+    InterceptorTimeoutError,
+    UnmetNeedError,
+)
+from midspan_sdk.wire import UNINTERCEPTED_METHODS, Direction, Phase
+
+logger = logging.getLogger("midspan.chain")
+
+MAX_PLANS = 4096
+MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
+DRAIN_TIMEOUT = 5.0
+OBSERVER_TIMEOUT = 5.0
+
+NEED_SENTENCES = {
+    "ask": "asks the user, which this mount cannot do",
+    "tools": "needs the catalogue of tools, which this mount does not keep",
+    "session": "needs sessions, which this mount does not have",
+    "store": "needs a store, which this mount does not have",
+}
+
+
+class Chain:
+    """Runs interceptors over messages at a trust boundary.
+
+    Local validators and mutators run at once. Sinks, queued observers and interceptor servers live as long as the
+    block `async with chain:`.
+
+    Args:
+        observers: take a decision record of every execution.
+        gives: what handlers may need of this mount, of `session`, `store`, `tools`, `ask`. A chain keeps session state
+            and a store by itself; a `session` also needs a `session_id` in the context of each message.
+        store: where `store` keeps its values; in memory by default.
+        timeout: the chain's own deadline in seconds.
+        max_payload_bytes: the largest payload a mutator may return, in bytes as JSON.
+    """
+
+    def __init__(
+        self,
+        *,
+        observers: Iterable[Observer] = (),
+        gives: Iterable[str] = ("session", "store"),
+        store: Store | None = None,
+        timeout: float = CHAIN_TIMEOUT,
+        max_payload_bytes: int = MAX_PAYLOAD_BYTES,
+    ) -> None:
+        self._steps: dict[str, Step] = {}
+        self._plans: dict[tuple[str, str, str, str | None, bool], Plan] = {}
+        self._timeout = timeout
+        self._max_bytes = max_payload_bytes
+        self._sessions = Sessions()
+        self._surroundings = Surroundings(store or MemoryStore(), self._sessions, frozenset(gives))
+        self._durable = tuple(observer for observer in observers if observer.durable)
+        self._queued = tuple(observer for observer in observers if not observer.durable)
+        self._workers: dict[str, Worker[Any]] = {}
+        self._group: anyio.abc.TaskGroup | None = None
+
+    # Entries
+
+    @property
+    def entries(self) -> tuple[ChainEntry, ...]:
+        """All entries, in order of registration."""
+        return tuple(step.entry for step in self._steps.values())
+
+    def add(
+        self,
+        *contributions: object,
+        overrides: Mapping[str, InterceptorOverrides | dict[str, Any]] | None = None,
+    ) -> None:
+        """Add interceptors, or objects with decorated methods.
+
+        Args:
+            contributions: what `@validator`, `@mutator` and `@sink` made, or objects with such methods.
+            overrides: policy by interceptor name.
+
+        Raises:
+            DefinitionError: an interceptor, or its override, is not acceptable; nothing was added.
+            ChainError: an override names no interceptor of this call.
+        """
+        interceptors = [one for contribution in contributions for one in interceptors_of(contribution)]
+        policies = dict(overrides or {})
+        names = {interceptor.name for interceptor in interceptors}
+        if unknown := sorted(policies.keys() - names):
+            raise ChainError(f"overrides name {unknown[0]!r}, which is not among {', '.join(sorted(names)) or 'none'}")
+        added: dict[str, Step] = {}
+        for interceptor in interceptors:
+            if interceptor.name in self._steps or interceptor.name in added:
+                raise DuplicateInterceptorError(interceptor.name, "is already in the chain", field="name")
+            self._check_needs(interceptor)
+            entry = self._entry(interceptor, policies.get(interceptor.name))
+            added[interceptor.name] = LocalStep(interceptor, entry, self._surroundings)
+        self._steps.update(added)
+        self._plans.clear()
+        self._start_workers()
+
+    def _entry(
+        self, interceptor: Interceptor[..., Any], policy: InterceptorOverrides | dict[str, Any] | None
+    ) -> ChainEntry:
+        try:
+            overrides = overrides_from(policy)
+        except ValidationError as error:
+            raise definition_error(interceptor.name, error) from error
+        return ChainEntry(interceptor.descriptor, overrides=overrides, timeout=interceptor.timeout)
+
+    def _check_needs(self, interceptor: Interceptor[..., Any]) -> None:
+        for need in sorted(interceptor.needs - self._surroundings.gives):
+            raise UnmetNeedError(interceptor.name, NEED_SENTENCES[need], field="needs")
+
+    def end_session(self, session_id: str) -> None:
+        """Forget a session's state. A mount calls this when the session is over."""
+        self._sessions.end(session_id)
+
+    # Plans
+
+    def plan(
+        self,
+        event: str,
+        phase: Phase,
+        direction: Direction | None = None,
+        *,
+        protocol_version: str | None = None,
+        error: bool = False,
+    ) -> tuple[ChainEntry, ...]:
+        """Return the entries that run for such a message, in the order in which their stages run."""
+        plan = self._plan(event, phase, direction or default_direction(phase), protocol_version, error)
+        return tuple(step.entry for step in plan.steps)
+
+    def concerns(self, event: str, phase: Phase, direction: Direction | None = None, *, error: bool = False) -> bool:
+        """Tell whether any entry or observer takes such messages. When not, they may pass as the bytes they are."""
+        if event in UNINTERCEPTED_METHODS:
+            return False
+        if self._durable or self._queued:
+            return True
+        return not self._plan(event, phase, direction or default_direction(phase), None, error).empty
+
+    def _plan(self, event: str, phase: Phase, direction: Direction, version: str | None, error: bool) -> Plan:
+        key = (event, phase, direction, version, error)
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) >= MAX_PLANS:
+                self._plans.clear()
+            plan = self._plans[key] = self._build(event, phase, direction, version, error)
+        return plan
+
+    def _build(self, event: str, phase: Phase, direction: Direction, version: str | None, error: bool) -> Plan:
+        if event in UNINTERCEPTED_METHODS:
+            return Plan(direction == "sending", (), (), ())
+        steps = [
+            self._at_version(step, version)
+            for step in self._steps.values()
+            if step.entry.matches(event, phase) and (not error or _wants_errors(step))
+        ]
+        mutators = sorted(
+            (step for step in steps if step.entry.type == "mutation"),
+            key=lambda step: (step.entry.priority(phase), step.entry.name),
+        )
+        return Plan(
+            mutate_first=direction == "sending",
+            mutators=tuple(mutators),
+            validators=tuple(step for step in steps if step.entry.type == "validation"),
+            sinks=tuple(step for step in steps if step.entry.type == "sink"),
+        )
+
+    def _at_version(self, step: Step, version: str | None) -> Step:
+        compat = step.entry.descriptor.compat
+        if version is None or compat is None or compat.admits(version):
+            return step
+        return IncompatibleStep(step, version)
+
+    # Execution
+
+    async def execute(
+        self,
+        *,
+        event: str,
+        phase: Phase,
+        payload: dict[str, Any],
+        direction: Direction | None = None,
+        interceptors: Sequence[str] | None = None,
+        config: Mapping[str, Any] | None = None,
+        timeout_ms: int | None = None,
+        context: InvocationContext | None = None,
+        exchange: Exchange | None = None,
+        error: bool = False,
+    ) -> ChainExecutionResult:
+        """Run all matching interceptors over one message.
+
+        Args:
+            event: the JSON-RPC method.
+            phase: `request` or `response`; notifications have a request phase only.
+            payload: the `params` object (`{}` if absent) or the `result` object; with `error`, `{"error": {...}}`. It
+                must not change until this returns.
+            direction: `sending` or `receiving`; by default the client's, which sends requests.
+            interceptors: run only the entries of these names; None runs all, an empty list none.
+            config: by entry name, in the place of the configured one.
+            timeout_ms: the chain's own deadline in milliseconds, for this execution.
+            context: where the message comes from.
+            exchange: pass the same one for the request and its response.
+            error: the response is a JSON-RPC error; only entries that ask for errors see it.
+
+        Returns:
+            The result; a blocked message is a result, not an exception.
+
+        Raises:
+            ChainError: an unknown name, or sinks and queued observers outside of `async with chain:`.
+            NotPlainError: the payload is not JSON.
+        """
+        started = perf_counter()
+        version = context.protocol_version if context is not None else None
+        towards = direction if direction is not None else ("sending" if phase == "request" else "receiving")
+        plan = self._plans.get((event, phase, towards, version, error)) or self._plan(
+            event, phase, towards, version, error
+        )
+        if interceptors is not None:
+            plan = self._filtered(plan, interceptors)
+        observed = bool(self._durable or self._queued)
+        if plan.empty and not observed and config is None:
+            if exchange is not None and phase == "request":
+                exchange.keep_request(payload)
+            return ChainExecutionResult(status="success", event=event, phase=phase, final_payload=payload)
+        if self._group is None and (plan.sinks or self._queued):
+            raise ChainError("sinks and queued observers work in the background: use `async with chain:`")
+        if config is not None:
+            self._check_config(config)
+        now = anyio.current_time()
+        frame = Frame(
+            event,
+            phase,
+            towards,
+            context,
+            exchange,
+            dict(config) if config else None,
+            now,
+            self._timeout if timeout_ms is None else timeout_ms / 1000,
+        )
+        arrived = Snapshot(payload)
+        run = Run(plan, frame, arrived, self._max_bytes)
+        await run.stages()
+        run.check_deadline(anyio.current_time())
+        result = run.result(started)
+        result.modified = run.snapshot is not arrived and run.aborted is None
+        if observed:
+            await self._observe(result, frame, arrived)
+        if result.aborted_at is None:
+            if frame.exchange is not None and phase == "request":
+                frame.exchange.keep_request(run.snapshot.value)
+            if plan.sinks:
+                self._hand_to_sinks(plan, frame, run.snapshot, arrived)
+        return result
+
+    def _filtered(self, plan: Plan, names: Sequence[str]) -> Plan:
+        wanted = frozenset(names)
+        if unknown := sorted(wanted - self._steps.keys()):
+            raise ChainError(f"no interceptor named {unknown[0]!r} in this chain")
+        return plan.only(wanted)
+
+    def _check_config(self, config: Mapping[str, Any]) -> None:
+        if unknown := sorted(config.keys() - self._steps.keys()):
+            raise ChainError(f"config names {unknown[0]!r}, which is not in this chain")
+
+    # Sinks and observers
+
+    def _hand_to_sinks(self, plan: Plan, frame: Frame, leaves: Snapshot, arrived: Snapshot) -> None:
+        size = approximate_size(leaves.value)
+        for step in plan.sinks:
+            seen = arrived if isinstance(step, LocalStep) and step.interceptor.sees == "arrived" else leaves
+            self._workers[step.entry.name].put((step, frame, seen), size)
+
+    async def _observe(self, result: ChainExecutionResult, frame: Frame, arrived: Snapshot) -> None:
+        record = record_of(result, frame, arrived.value)
+        for observer in self._durable:
+            try:
+                with anyio.fail_after(OBSERVER_TIMEOUT):
+                    await observer.observe(record)
+            except Exception:
+                logger.exception("observer %s could not keep the decision record", observer.name)
+                if result.aborted_at is None:
+                    result.status = "mutation_failed"
+                    result.final_payload = result.answer = None
+                    result.modified = False
+                    result.aborted_at = AbortedAt(
+                        interceptor=observer.name, reason="the decision record could not be written", type="observer"
+                    )
+        for observer in self._queued:
+            self._workers[_observer_key(observer)].put(record, approximate_size(arrived.value))
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """How many messages each sink, and how many records each queued observer, lost to a full queue."""
+        return {worker.name: worker.dropped for worker in self._workers.values()}
+
+    @property
+    def failed(self) -> dict[str, int]:
+        """How many times each sink and each queued observer failed."""
+        return {worker.name: worker.failed for worker in self._workers.values()}
+
+    def _start_workers(self) -> None:
+        if self._group is None:
+            return
+        for name, step in self._steps.items():
+            if step.entry.type == "sink" and name not in self._workers:
+                self._start_worker(name, Worker(name, _record))
+        for observer in self._queued:
+            if (key := _observer_key(observer)) not in self._workers:
+                self._start_worker(key, Worker(observer.name, observer.observe))
+
+    def _start_worker(self, key: str, worker: Worker[Any]) -> None:
+        assert self._group is not None
+        self._workers[key] = worker
+        self._group.start_soon(worker.run)
+
+    async def __aenter__(self) -> Self:
+        """Start the background workers."""
+        if self._group is not None:
+            raise ChainError("this chain is already entered")
+        self._group = anyio.create_task_group()
+        await self._group.__aenter__()
+        self._start_workers()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        """Drain sinks and queued observers, for a bounded time, and stop."""
+        group, self._group = self._group, None
+        assert group is not None
+        for worker in self._workers.values():
+            worker.close()
+        group.cancel_scope.deadline = anyio.current_time() + DRAIN_TIMEOUT
+        suppressed = await group.__aexit__(kind, error, traceback)
+        for worker in self._workers.values():
+            if worker.dropped or worker.failed:
+                logger.warning("%s: %d dropped, %d failed", worker.name, worker.dropped, worker.failed)
+        self._workers.clear()
+        return suppressed
+
+
+async def _record(item: tuple[Step, Frame, Snapshot]) -> None:
+    step, frame, snapshot = item
+    await step.record(frame, snapshot)
+
+
+def _observer_key(observer: Observer) -> str:
+    return f"observer:{observer.name}"
+
+
+def _wants_errors(step: Step) -> bool:
+    return isinstance(step, LocalStep) and step.interceptor.errors
+
+
+def default_direction(phase: Phase) -> Direction:
+    """Return the client's direction: it sends requests and receives responses."""
+    return "sending" if phase == "request" else "receiving"
+
+
+def record_of(result: ChainExecutionResult, frame: Frame, arrived: dict[str, Any]) -> DecisionRecord:
+    """Build the decision record of one execution."""
+    blocked_by = result.aborted_at.interceptor if result.aborted_at else None
+    return DecisionRecord(
+        decision_id=result.decision_id,
+        timestamp=datetime.now(UTC).isoformat(),
+        event=frame.event,
+        phase=frame.phase,
+        direction=frame.direction,
+        status=result.status,
+        context=frame.context or EMPTY_CONTEXT,
+        entries=tuple(_decision(outcome, blocked_by) for outcome in result.outcomes),
+        blocked_by=blocked_by,
+        reason=result.aborted_at.reason if result.aborted_at else None,
+        answered_by=result.answered_by,
+        duration_ms=result.total_duration_ms,
+        _arrived=arrived,
+        _leaves=result.final_payload,
+    )
+
+
+def _decision(outcome: Outcome, blocked_by: str | None) -> EntryDecision:
+    entry = outcome.entry
+    kind = entry.type
+    assert kind != "sink"
+    reasons: tuple[str, ...] = ()
+    if outcome.error is not None:
+        reasons = (outcome.reason(),)
+    elif isinstance(outcome.value, ValidationResult):
+        reasons = tuple(message.message for message in outcome.value.messages)
+    return EntryDecision(
+        interceptor=entry.name,
+        type=kind,
+        mode=entry.mode,
+        verdict=_verdict(outcome),
+        duration_ms=outcome.duration * 1000,
+        blocked=entry.name == blocked_by,
+        reasons=reasons,
+    )
+
+
+def _verdict(outcome: Outcome) -> Verdict:
+    if outcome.error is not None:
+        return "timeout" if isinstance(outcome.error, InterceptorTimeoutError) else "failed"
+    if isinstance(outcome.value, ValidationResult):
+        if outcome.value.blocks:
+            return "denied"
+        return "allowed" if outcome.value.valid else "warned"
+    if isinstance(outcome.value, Mutation):
+        if outcome.value.answer is not None:
+            return "answered"
+        return "modified" if outcome.value.modified else "unchanged"
+    return "unchanged"

@@ -1,0 +1,335 @@
+"""The execution model: mutators one after the other, validators side by side, failures by policy.
+
+A handler that cannot suspend is called directly; one that can is stepped once in the caller's task and gets a deadline
+only when it really suspends. Only validators that can suspend, and only when there are several, get a task each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import anyio
+
+from midspan_sdk._handler import Mutation, reason_of
+from midspan_sdk._outcome import AbortedAt, ChainExecutionResult, Outcome
+from midspan_sdk._plain import NotPlainError, Snapshot, approximate_size
+from midspan_sdk._protected import ProtectedPartError, keep_protected
+from midspan_sdk._results import SinkResult, ValidationResult
+from midspan_sdk._steps import DeadlinePassedError, Frame, StateChange, Step, timeout_error
+from midspan_sdk.errors import InterceptorFailedError, InterceptorTimeoutError, InvocationError
+from midspan_sdk.wire import Status
+
+logger = logging.getLogger("midspan.chain")
+
+CHAIN = "chain"
+_CHAIN_DEADLINE = "the chain did not finish within {} ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What runs for one event, phase and direction, in order."""
+
+    mutate_first: bool
+    mutators: tuple[Step, ...]
+    validators: tuple[Step, ...]
+    sinks: tuple[Step, ...]
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing matches."""
+        return not (self.mutators or self.validators or self.sinks)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """All steps in the order of the stages."""
+        stages = (self.mutators, self.validators) if self.mutate_first else (self.validators, self.mutators)
+        return (*stages[0], *stages[1], *self.sinks)
+
+    def only(self, names: frozenset[str]) -> Plan:
+        """Return the plan with the named entries only."""
+
+        def keep(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+            return tuple(step for step in steps if step.entry.name in names)
+
+        return Plan(self.mutate_first, keep(self.mutators), keep(self.validators), keep(self.sinks))
+
+
+class IncompatibleStep:
+    """Stands for an entry that does not work with the negotiated protocol version: it fails, and policy decides."""
+
+    inline = True
+
+    def __init__(self, step: Step, version: str) -> None:
+        self.entry = step.entry
+        self._version = version
+
+    def _fail(self) -> InterceptorFailedError:
+        return InterceptorFailedError(self.entry.name, f"does not work with protocol version {self._version}")
+
+    def validate_now(self, frame: Frame, snapshot: Snapshot) -> ValidationResult:
+        """Fail."""
+        raise self._fail()
+
+    def mutate_now(self, frame: Frame, snapshot: Snapshot) -> Mutation:
+        """Fail."""
+        raise self._fail()
+
+    async def validate(self, frame: Frame, snapshot: Snapshot) -> tuple[ValidationResult, StateChange | None]:
+        """Fail."""
+        raise self._fail()
+
+    async def mutate(self, frame: Frame, snapshot: Snapshot) -> Mutation:
+        """Fail."""
+        raise self._fail()
+
+    async def record(self, frame: Frame, snapshot: Snapshot) -> SinkResult:
+        """Fail."""
+        raise self._fail()
+
+
+class Run:
+    """One execution of a plan: the payload so far, what each entry came to, and who blocked."""
+
+    __slots__ = ("aborted", "answer", "answered_by", "frame", "max_bytes", "outcomes", "plan", "snapshot", "status")
+
+    def __init__(self, plan: Plan, frame: Frame, snapshot: Snapshot, max_bytes: int) -> None:
+        self.plan = plan
+        self.frame = frame
+        self.snapshot = snapshot
+        self.max_bytes = max_bytes
+        self.outcomes: list[Outcome] = []
+        self.status: Status = "success"
+        self.aborted: AbortedAt | None = None
+        self.answer: dict[str, Any] | None = None
+        self.answered_by: str | None = None
+
+    async def stages(self) -> None:
+        """Run mutators and validators in the order of the direction; stop at the first stage that blocks."""
+        plan = self.plan
+        if plan.mutate_first:
+            if plan.mutators:
+                await self._mutate()
+            if plan.validators and self.aborted is None:
+                await self._validate()
+        else:
+            if plan.validators:
+                await self._validate()
+            if plan.mutators and self.aborted is None:
+                await self._mutate()
+
+    async def _mutate(self) -> None:
+        frame = self.frame
+        original = self.snapshot
+        before = perf_counter()
+        for step in self.plan.mutators:
+            current = self.snapshot
+            mutation: Mutation | None = None
+            try:
+                if step.inline:
+                    mutation = step.mutate_now(frame, current)
+                else:
+                    mutation = await step.mutate(frame, current)
+                after = perf_counter()
+                if mutation.modified:
+                    self._check_output(mutation, current)
+                elif step.inline and after - before > step.entry.timeout:
+                    raise timeout_error(step, frame)
+            except BaseException as error:  # noqa: BLE001 - sorted out by `_failure`
+                failure = _failure(step, frame, error)
+                after = perf_counter()
+                self.outcomes.append(Outcome(step.entry, after - before, None, failure))
+                if self._chain_deadline_passed(error) or self._failed(step, failure):
+                    self.snapshot = original
+                    return
+                before = after
+                continue
+            self.outcomes.append(Outcome(step.entry, after - before, mutation, None, current.value))
+            before = after
+            if step.entry.mode == "audit":
+                continue
+            if mutation.modified:
+                assert mutation.payload is not None
+                self.snapshot = Snapshot(mutation.payload)
+            if mutation.answer is not None and self._honour_answer(step, mutation.answer):
+                return
+
+    def _check_output(self, mutation: Mutation, current: Snapshot) -> None:
+        assert mutation.payload is not None
+        frame = self.frame
+        keep_protected(current.value, mutation.payload, event=frame.event, phase=frame.phase, direction=frame.direction)
+        if approximate_size(mutation.payload) > self.max_bytes:
+            raise OutputTooLargeError
+
+    def _honour_answer(self, step: Step, answer: dict[str, Any]) -> bool:
+        if self.frame.phase != "request":
+            logger.warning("%s answered in the response phase; ignored", step.entry.name)
+            return False
+        if step.entry.server is not None and not step.entry.overrides.may_answer:
+            logger.warning("%s is remote and not allowed to answer; ignored", step.entry.name)
+            return False
+        self.answer = answer
+        self.answered_by = step.entry.name
+        return True
+
+    async def _validate(self) -> None:
+        frame, snapshot = self.frame, self.snapshot
+        steps = self.plan.validators
+        outcomes: list[Outcome | None] = [None] * len(steps)
+        waiting: list[int] = []
+        before = perf_counter()
+        for index, step in enumerate(steps):
+            if not step.inline:
+                waiting.append(index)
+                continue
+            try:
+                result = step.validate_now(frame, snapshot)
+                after = perf_counter()
+                if after - before > step.entry.timeout:
+                    raise timeout_error(step, frame)
+                outcomes[index] = Outcome(step.entry, after - before, result)
+            except BaseException as error:  # noqa: BLE001 - sorted out by `_failure`
+                failure = _failure(step, frame, error)
+                after = perf_counter()
+                outcomes[index] = Outcome(step.entry, after - before, None, failure)
+            before = after
+        chain_late = False
+        if waiting:
+            chain_late = await self._validate_waiting(steps, waiting, outcomes)
+        for step, outcome in zip(steps, outcomes, strict=True):
+            assert outcome is not None
+            self.outcomes.append(outcome)
+            if self.aborted is None:
+                self._judge(step, outcome)
+        if chain_late:
+            self._chain_deadline_passed(DeadlinePassedError(chain=True))
+
+    async def _validate_waiting(
+        self, steps: tuple[Step, ...], waiting: list[int], outcomes: list[Outcome | None]
+    ) -> bool:
+        judged: list[tuple[Outcome, StateChange | None, bool]]
+        if len(waiting) == 1:
+            judged = [await self._judge_one(steps[waiting[0]])]
+        else:
+            judged = await _side_by_side([self._judge_one(steps[index]) for index in waiting])
+        chain_late = False
+        for index, (outcome, change, late) in zip(waiting, judged, strict=True):
+            if change is not None:
+                try:
+                    change.commit()
+                except NotPlainError as error:
+                    outcome = Outcome(outcome.entry, outcome.duration, None, _failure(steps[index], self.frame, error))
+            outcomes[index] = outcome
+            chain_late = chain_late or late
+        return chain_late
+
+    async def _judge_one(self, step: Step) -> tuple[Outcome, StateChange | None, bool]:
+        before = perf_counter()
+        try:
+            result, change = await step.validate(self.frame, self.snapshot)
+        except BaseException as error:  # noqa: BLE001 - sorted out by `_failure`
+            failure = _failure(step, self.frame, error)
+            late = isinstance(error, DeadlinePassedError) and error.chain
+            return Outcome(step.entry, perf_counter() - before, None, failure), None, late
+        return Outcome(step.entry, perf_counter() - before, result), change, False
+
+    def _judge(self, step: Step, outcome: Outcome) -> None:
+        if outcome.error is not None:
+            self._failed(step, outcome.error)
+        elif step.entry.mode == "active" and isinstance(outcome.value, ValidationResult) and outcome.value.blocks:
+            self._abort(
+                "validation_failed", AbortedAt(interceptor=step.entry.name, reason=outcome.reason(), type="validation")
+            )
+
+    def _failed(self, step: Step, failure: InvocationError) -> bool:
+        """Log a failure and tell whether it blocks."""
+        entry = step.entry
+        blocks = entry.mode == "active" and not entry.fail_open
+        level = logging.WARNING if entry.fail_open else logging.ERROR
+        logger.log(level, "%s failed: %s", entry.name, failure, exc_info=failure.__cause__)
+        if not blocks:
+            return False
+        if isinstance(failure, InterceptorTimeoutError):
+            status: Status = "timeout"
+        else:
+            status = "validation_failed" if entry.type == "validation" else "mutation_failed"
+        outcome_reason = Outcome(entry, 0.0, None, failure).reason()
+        self._abort(status, AbortedAt(interceptor=entry.name, reason=outcome_reason, type=entry.type))
+        return True
+
+    def _chain_deadline_passed(self, error: BaseException) -> bool:
+        if not (isinstance(error, DeadlinePassedError) and error.chain):
+            return False
+        reason = _CHAIN_DEADLINE.format(round(self.frame.budget * 1000))
+        self.status = "timeout"
+        self.aborted = AbortedAt(interceptor=CHAIN, reason=reason, type=CHAIN)
+        return True
+
+    def check_deadline(self, now: float) -> None:
+        """Block when handlers that never suspended took longer than the chain may."""
+        if self.aborted is None and now - self.frame.started > self.frame.budget:
+            self._chain_deadline_passed(DeadlinePassedError(chain=True))
+
+    def _abort(self, status: Status, at: AbortedAt) -> None:
+        self.status = status
+        self.aborted = at
+
+    def result(self, started: float) -> ChainExecutionResult:
+        """Build the execution's result."""
+        payload = self.snapshot.value
+        return ChainExecutionResult(
+            status=self.status,
+            event=self.frame.event,
+            phase=self.frame.phase,
+            final_payload=payload if self.aborted is None else None,
+            outcomes=self.outcomes,
+            total_duration_ms=(perf_counter() - started) * 1000,
+            aborted_at=self.aborted,
+            answer=self.answer if self.aborted is None else None,
+            answered_by=self.answered_by,
+        )
+
+
+class OutputTooLargeError(Exception):
+    """A mutator's output is larger than the chain allows."""
+
+
+async def _side_by_side(
+    judgements: list[Any],
+) -> list[tuple[Outcome, StateChange | None, bool]]:
+    tasks = [asyncio.ensure_future(judgement) for judgement in judgements]
+    try:
+        await asyncio.wait(tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait(tasks)
+        raise
+    return [task.result() for task in tasks]
+
+
+def _failure(step: Step, frame: Frame, error: BaseException) -> InvocationError:
+    """Turn what a step raised into the failure of its entry; let go on what is none."""
+    if isinstance(error, DeadlinePassedError):
+        return timeout_error(step, frame)
+    if isinstance(error, InvocationError):
+        return error
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise error
+        failure = InterceptorFailedError(step.entry.name, "the handler cancelled itself")
+    elif isinstance(error, OutputTooLargeError):
+        failure = InterceptorFailedError(step.entry.name, "the result is too large")
+    elif isinstance(error, ProtectedPartError):
+        failure = InterceptorFailedError(step.entry.name, str(error))
+    elif isinstance(error, Exception | SystemExit):
+        failure = InterceptorFailedError(step.entry.name, reason_of(error, step.entry.type))
+    else:
+        raise error
+    failure.__cause__ = error
+    return failure

@@ -1,0 +1,127 @@
+"""Decision records and who takes them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from midspan_sdk._invocation import InvocationContext
+from midspan_sdk._plain import changed_paths, plain_object
+from midspan_sdk.wire import Direction, InterceptorType, Mode, Phase, Status
+
+Verdict = Literal["allowed", "denied", "warned", "modified", "unchanged", "answered", "failed", "timeout", "skipped"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EntryDecision:
+    """What one entry of the chain said.
+
+    Attributes:
+        interceptor: its name.
+        type: `validation` or `mutation`; sinks run later and are not in the record.
+        mode: as it counted, overrides included.
+        verdict: `allowed`, `warned` (objected without blocking severity) or `denied` for validators; `modified`,
+            `unchanged` or `answered` for mutators; `failed`, `timeout` or `skipped` (an earlier entry ended the run).
+        duration_ms: how long it took.
+        blocked: whether this verdict blocked the message.
+        reasons: a validator's messages, or a failure's generic reason; never a payload value.
+    """
+
+    interceptor: str
+    type: InterceptorType
+    mode: Mode
+    verdict: Verdict
+    duration_ms: float
+    blocked: bool = False
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionRecord:
+    """One execution of a chain, blocked or not.
+
+    Attributes:
+        decision_id: unique; also in the denial that the client gets.
+        timestamp: ISO 8601 with offset, when the decision was made.
+        event: the JSON-RPC method.
+        phase: `request` or `response`.
+        direction: `sending` or `receiving`.
+        status: the chain's status.
+        context: where the message came from: principal, session, server.
+        entries: what each entry said, in the order in which they ran.
+        blocked_by: the entry that blocked, or None; `chain` when the chain's own deadline did.
+        reason: why it was blocked, or None.
+        answered_by: the mutator that answered in place of the other side, or None.
+        duration_ms: of the whole run.
+    """
+
+    decision_id: str
+    timestamp: str
+    event: str
+    phase: Phase
+    direction: Direction
+    status: Status
+    context: InvocationContext
+    entries: tuple[EntryDecision, ...]
+    blocked_by: str | None
+    reason: str | None
+    answered_by: str | None
+    duration_ms: float
+    _arrived: Mapping[str, Any] = field(repr=False)
+    _leaves: Mapping[str, Any] | None = field(repr=False)
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the message was blocked."""
+        return self.status != "success"
+
+    def arrived(self) -> dict[str, Any]:
+        """Return a copy of the payload as it came. It may hold what another interceptor redacts: keep it out of logs."""
+        return plain_object(self._arrived)
+
+    def leaves(self) -> dict[str, Any] | None:
+        """Return a copy of the payload as it leaves, or None when it was blocked."""
+        return None if self._leaves is None else plain_object(self._leaves)
+
+    @cached_property
+    def changed(self) -> tuple[str, ...]:
+        """JSON paths of what the chain changed; never a value."""
+        return () if self._leaves is None else tuple(changed_paths(self._arrived, self._leaves))
+
+    @cached_property
+    def arrived_digest(self) -> str:
+        """`sha256:<hex>` of the payload as it came (JSON with sorted keys, no spaces)."""
+        return digest(self._arrived)
+
+    @cached_property
+    def leaves_digest(self) -> str | None:
+        """`sha256:<hex>` of the payload as it leaves, or None when it was blocked."""
+        return None if self._leaves is None else digest(self._leaves)
+
+
+def digest(payload: Mapping[str, Any]) -> str:
+    """Return `sha256:<hex>` of a payload's canonical text: keys sorted, no spaces, ASCII only."""
+    text = json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """Takes decision records. Contributed by the hook `midspan_observers`.
+
+    Attributes:
+        name: for logs and errors.
+        durable: a durable observer is awaited before the message or its denial leaves, and when it fails the message
+            is blocked; any other gets its records from a bounded queue in the background.
+    """
+
+    name: str
+    durable: bool
+
+    async def observe(self, record: DecisionRecord) -> None:
+        """Take one record. Raise when it could not be kept."""
+        ...

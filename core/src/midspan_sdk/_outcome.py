@@ -1,0 +1,211 @@
+"""What a chain's execution comes to."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, Literal
+
+from midspan_sdk._entries import ChainEntry
+from midspan_sdk._handler import Mutation
+from midspan_sdk._model import WireModel
+from midspan_sdk._results import InterceptorResult, MutationResult, ValidationResult
+from midspan_sdk.errors import InterceptorTimeoutError, InvocationError
+from midspan_sdk.wire import InterceptorType, Phase, Severity, Status
+
+
+class ValidationSummary(WireModel):
+    """How many messages of each severity the validators left; one that failed counts as one error."""
+
+    errors: int = 0
+    warnings: int = 0
+    infos: int = 0
+
+
+class AbortedAt(WireModel):
+    """The first entry that blocked, in entry order.
+
+    Attributes:
+        interceptor: its name; `chain` when the chain's own deadline passed, else the observer's that could not write.
+        reason: why, in words that may go to a peer.
+        type: the entry's type; `observer` or `chain` for those two.
+    """
+
+    interceptor: str
+    reason: str
+    type: InterceptorType | Literal["observer", "chain"]
+
+
+class FailedResult(WireModel):
+    """Stands in `results` for an entry that failed; let pass or not.
+
+    Attributes:
+        error: the JSON-RPC error, `{code, message, data?}`.
+    """
+
+    interceptor: str
+    type: InterceptorType
+    phase: Phase
+    duration_ms: float | None = None
+    error: dict[str, Any]
+
+
+class Outcome:
+    """What one entry came to; compact, because there is one for every entry of every message."""
+
+    __slots__ = ("duration", "entry", "error", "given", "value")
+
+    def __init__(
+        self,
+        entry: ChainEntry,
+        duration: float,
+        value: ValidationResult | Mutation | None,
+        error: InvocationError | None = None,
+        given: dict[str, Any] | None = None,
+    ) -> None:
+        self.entry = entry
+        self.duration = duration
+        self.value = value
+        self.error = error
+        self.given = given
+
+    def reason(self) -> str:
+        """Return why the entry blocked, in words fit for a peer."""
+        if isinstance(self.error, InterceptorTimeoutError):
+            return f"no result within {self.error.timeout_ms} ms"
+        if self.error is not None:
+            return str(self.error.data.get("reason", self.error.message))
+        if isinstance(self.value, ValidationResult):
+            return next((m.message for m in self.value.messages if m.severity == "error"), None) or (
+                self.value.messages[0].message if self.value.messages else "denied"
+            )
+        return "denied"
+
+
+class ChainExecutionResult:
+    """The result of `Chain.execute`.
+
+    Attributes:
+        status: `success`, `validation_failed`, `mutation_failed` or `timeout`.
+        event: the JSON-RPC method.
+        phase: `request` or `response`.
+        final_payload: what is to be sent or processed: the very object that was passed in when nothing changed, another
+            one when a mutator changed it; None when blocked. Do not edit it.
+        answer: the result that a mutator answered the request with, or None.
+        answered_by: that mutator, or None.
+        aborted_at: the first entry that blocked, or None.
+        total_duration_ms: of the whole run.
+    """
+
+    __slots__ = (
+        "_decision_id",
+        "_outcomes",
+        "aborted_at",
+        "answer",
+        "answered_by",
+        "event",
+        "final_payload",
+        "modified",
+        "phase",
+        "status",
+        "total_duration_ms",
+    )
+
+    def __init__(
+        self,
+        *,
+        status: Status,
+        event: str,
+        phase: Phase,
+        final_payload: dict[str, Any] | None,
+        modified: bool = False,
+        outcomes: list[Outcome] | tuple[()] = (),
+        total_duration_ms: float = 0.0,
+        aborted_at: AbortedAt | None = None,
+        answer: dict[str, Any] | None = None,
+        answered_by: str | None = None,
+    ) -> None:
+        self.status: Status = status
+        self.event = event
+        self.phase: Phase = phase
+        self.final_payload = final_payload
+        self.modified = modified
+        self.aborted_at = aborted_at
+        self.answer = answer
+        self.answered_by = answered_by
+        self.total_duration_ms = total_duration_ms
+        self._outcomes = outcomes
+        self._decision_id: str | None = None
+
+    @property
+    def decision_id(self) -> str:
+        """Names this decision in records, logs and denials: 16 hexadecimal digits."""
+        if self._decision_id is None:
+            self._decision_id = secrets.token_hex(8)
+        return self._decision_id
+
+    @property
+    def outcomes(self) -> list[Outcome] | tuple[()]:
+        """What each entry came to, in the order of the stages and of the entries within."""
+        return self._outcomes
+
+    @property
+    def results(self) -> list[InterceptorResult | FailedResult]:
+        """Every validator's and mutator's result, audit and failures included; sinks run later and have none here."""
+        return [result_of(outcome, self.phase) for outcome in self._outcomes]
+
+    @property
+    def validation_summary(self) -> ValidationSummary:
+        """How many messages of each severity the validators left."""
+        counts: dict[Severity, int] = {"error": 0, "warn": 0, "info": 0}
+        for outcome in self._outcomes:
+            if outcome.entry.type != "validation":
+                continue
+            if outcome.error is not None:
+                counts["error"] += 1
+            elif isinstance(outcome.value, ValidationResult):
+                for message in outcome.value.messages:
+                    counts[message.severity] += 1
+                if not outcome.value.messages and (severity := outcome.value.effective_severity):
+                    counts[severity] += 1
+        return ValidationSummary(errors=counts["error"], warnings=counts["warn"], infos=counts["info"])
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the proposal's `ChainExecutionResult` as a JSON object."""
+        wire: dict[str, Any] = {
+            "status": self.status,
+            "event": self.event,
+            "phase": self.phase,
+            "results": [result.to_wire() for result in self.results],
+            "validationSummary": self.validation_summary.model_dump(by_alias=True),
+            "totalDurationMs": self.total_duration_ms,
+        }
+        if self.final_payload is not None:
+            wire["finalPayload"] = self.final_payload
+        if self.aborted_at is not None:
+            wire["abortedAt"] = self.aborted_at.model_dump(by_alias=True)
+        return wire
+
+    def __repr__(self) -> str:
+        return f"<ChainExecutionResult {self.status} {self.event} {self.phase}>"
+
+
+def result_of(outcome: Outcome, phase: Phase) -> InterceptorResult | FailedResult:
+    """Build the wire's result of one outcome."""
+    name = outcome.entry.name
+    duration = round(outcome.duration * 1000, 3)
+    if outcome.error is not None:
+        error = {"code": outcome.error.code, "message": outcome.error.message, "data": outcome.error.data}
+        return FailedResult(interceptor=name, type=outcome.entry.type, phase=phase, duration_ms=duration, error=error)
+    if isinstance(outcome.value, ValidationResult):
+        return outcome.value.model_copy(update={"interceptor": name, "phase": phase, "duration_ms": duration})
+    assert isinstance(outcome.value, Mutation)
+    mutation = outcome.value
+    return MutationResult(
+        interceptor=name,
+        phase=phase,
+        duration_ms=duration,
+        modified=mutation.modified,
+        payload=mutation.payload if mutation.payload is not None else outcome.given or {},
+        answer=mutation.answer,
+        info=mutation.info,
+    )

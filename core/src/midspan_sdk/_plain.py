@@ -1,0 +1,181 @@
+"""Plain JSON data: checked once, copied cheaply, compared strictly.
+
+Isolation rests on copies. A copy shares the strings (Python's are immutable) and makes new only the containers, of
+which the scan notes the places, so that a copy costs as much as the payload has objects and arrays, not bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+Plan = tuple[tuple[Any, Any], ...]
+"""Where a container's own containers are: `(key or index, their plan)`."""
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
+class NotPlainError(ValueError):
+    """A value is not JSON. `path` says where, never what."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path = path
+        self.problem = problem
+        super().__init__(f"{path}: {problem}")
+
+
+def _scan(value: Any) -> Plan:
+    if type(value) is dict:
+        found: list[tuple[Any, Any]] | None = None
+        for key, child in cast("dict[Any, Any]", value).items():
+            if type(key) is not str:
+                raise NotPlainError("$", "a key is not a string")
+            kind = type(child)
+            if kind is dict or kind is list:
+                if found is None:
+                    found = []
+                found.append((key, _scan(child)))
+            elif kind not in _SCALARS or (kind is float and not math.isfinite(child)):
+                raise NotPlainError("$", "not plain JSON")
+        return tuple(found) if found else ()
+    found = None
+    for index, child in enumerate(cast("list[Any]", value)):
+        kind = type(child)
+        if kind is dict or kind is list:
+            if found is None:
+                found = []
+            found.append((index, _scan(child)))
+        elif kind not in _SCALARS or (kind is float and not math.isfinite(child)):
+            raise NotPlainError("$", "not plain JSON")
+    return tuple(found) if found else ()
+
+
+def _copy(value: Any, plan: Plan) -> Any:
+    new = value.copy()
+    for key, child_plan in plan:
+        child = value[key]
+        new[key] = _copy(child, child_plan) if child_plan else child.copy()
+    return new
+
+
+class Snapshot:
+    """A payload that nobody may change, from which anybody can have a copy.
+
+    Args:
+        value: a JSON object. Dict and list subclasses, tuples and mappings are taken over as plain ones.
+
+    Raises:
+        NotPlainError: the value is not JSON: another type, a key that is no string, NaN, an infinity, a cycle.
+    """
+
+    __slots__ = ("_plan", "value")
+
+    def __init__(self, value: Mapping[str, Any]) -> None:
+        self.value: dict[str, Any]
+        self._plan: Plan
+        try:
+            if type(value) is dict:
+                self._plan = _scan(value)
+                self.value = value
+                return
+        except NotPlainError:
+            pass  # read once more, slowly, which finds the path or makes it plain
+        except RecursionError:
+            raise NotPlainError("$", "nested too deeply") from None
+        self.value = plain_object(value)
+        self._plan = _scan(self.value)
+
+    def copy(self) -> dict[str, Any]:
+        """Return a copy that shares no container with anything."""
+        if not self._plan:
+            return self.value.copy()
+        return _copy(self.value, self._plan)
+
+
+def plain_object(value: object, *, path: str = "$") -> dict[str, Any]:
+    """Return a fresh plain copy of a JSON object.
+
+    Raises:
+        NotPlainError: it is not a JSON object.
+    """
+    if not isinstance(value, Mapping):
+        raise NotPlainError(path, f"must be a JSON object, not {type(value).__name__}")
+    try:
+        return plain(cast("Mapping[str, Any]", value), path)
+    except RecursionError:
+        raise NotPlainError(path, "nested too deeply") from None
+
+
+def plain(value: Any, path: str = "$") -> Any:
+    """Return a fresh plain copy of any JSON value.
+
+    Raises:
+        NotPlainError: some part of it is not JSON; `path` says which.
+        RecursionError: it is nested too deeply, or contains itself.
+    """
+    kind = type(value)
+    if kind in _SCALARS:
+        if kind is float and not math.isfinite(value):
+            raise NotPlainError(path, "is not a finite number")
+        return value
+    if isinstance(value, Mapping):
+        copied: dict[str, Any] = {}
+        for key, child in cast("Mapping[Any, Any]", value).items():
+            if not isinstance(key, str):
+                raise NotPlainError(path, f"has a key of type {type(key).__name__}; JSON keys are strings")
+            copied[str(key)] = plain(child, f"{path}.{key}")
+        return copied
+    if isinstance(value, list | tuple):
+        return [plain(child, f"{path}[{index}]") for index, child in enumerate(cast("list[Any]", value))]
+    for base in (bool, int, float, str):
+        if isinstance(value, base):
+            return plain(base(value), path)
+    raise NotPlainError(path, f"is a {kind.__name__}, which JSON does not have")
+
+
+def same(one: Any, other: Any) -> bool:
+    """Tell whether two plain values are the same JSON; `1`, `1.0` and `true` are three different ones."""
+    if type(one) is not type(other):
+        return False
+    if type(one) is dict:
+        return one.keys() == other.keys() and all(same(child, other[key]) for key, child in one.items())
+    if type(one) is list:
+        return len(one) == len(other) and all(same(a, b) for a, b in zip(one, other, strict=True))
+    return bool(one == other)
+
+
+def approximate_size(value: Any) -> int:
+    """Return about how many bytes the value takes as JSON; never less than its text."""
+    if isinstance(value, str):
+        return len(value) + 2
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return 2 + sum(len(key) + 4 + approximate_size(child) for key, child in items)
+    if isinstance(value, list):
+        return 2 + sum(1 + approximate_size(child) for child in cast("list[Any]", value))
+    return 4
+
+
+def changed_paths(before: Any, after: Any, path: str = "$") -> list[str]:
+    """Return the JSON paths at which two plain values differ, outermost difference only, in order of appearance."""
+    if type(before) is dict and type(after) is dict:
+        old, new = cast("dict[str, Any]", before), cast("dict[str, Any]", after)
+        found: list[str] = []
+        for key in [*old, *(key for key in new if key not in old)]:
+            where = f"{path}.{key}"
+            if key not in old or key not in new:
+                found.append(where)
+            elif old[key] is not new[key]:
+                found += changed_paths(old[key], new[key], where)
+        return found
+    if type(before) is list and type(after) is list:
+        olds, news = cast("list[Any]", before), cast("list[Any]", after)
+        if len(olds) == len(news):
+            return [
+                where
+                for index, (a, b) in enumerate(zip(olds, news, strict=True))
+                if a is not b
+                for where in changed_paths(a, b, f"{path}[{index}]")
+            ]
+    return [] if same(before, after) else [path]

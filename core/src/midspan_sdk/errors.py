@@ -1,0 +1,152 @@
+"""The errors of midspan's SDK.
+
+MidspanError
+├── DefinitionError              an interceptor, hook or override is written wrongly
+│   ├── DuplicateInterceptorError
+│   └── UnmetNeedError           the mount cannot give what the interceptor needs
+├── InvocationError              one invocation failed; carries the JSON-RPC error a peer gets
+│   ├── UnknownInterceptorError
+│   ├── InvalidInvocationError   bad config or payload
+│   ├── InterceptorTimeoutError
+│   ├── InterceptorFailedError   crash, wrong result type, compatibility
+│   └── LostServerError          the connection to the interceptor's server is gone
+├── ChainError                   a chain was asked for something it cannot do
+└── PeerError                    an interceptor server sent something unusable
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from midspan_sdk import wire
+
+__all__ = [
+    "ChainError",
+    "DefinitionError",
+    "DuplicateInterceptorError",
+    "InterceptorFailedError",
+    "InterceptorTimeoutError",
+    "InvalidInvocationError",
+    "InvocationError",
+    "LostServerError",
+    "MidspanError",
+    "PeerError",
+    "UnknownInterceptorError",
+    "UnmetNeedError",
+]
+
+
+class MidspanError(Exception):
+    """Base of all errors raised by midspan."""
+
+
+class DefinitionError(MidspanError):
+    """Something an author wrote cannot be registered.
+
+    Attributes:
+        interceptor: the name of the interceptor, or of what was being defined.
+        field: the field, parameter or argument that is wrong, or None when the whole is.
+    """
+
+    def __init__(self, interceptor: str, problem: str, *, field: str | None = None) -> None:
+        self.interceptor = interceptor
+        self.field = field
+        self.problem = problem
+        where = f"{interceptor!r}: {field}: " if field else f"{interceptor!r}: "
+        super().__init__(f"interceptor {where}{problem}")
+
+
+class DuplicateInterceptorError(DefinitionError):
+    """Two interceptors of one chain or server have the same name."""
+
+
+class UnmetNeedError(DefinitionError):
+    """The mount cannot give what an interceptor needs (`session`, `tools`, `ask`, `store`)."""
+
+
+class InvocationError(MidspanError):
+    """One invocation failed.
+
+    Attributes:
+        code: the JSON-RPC error code a peer is answered with.
+        message: the JSON-RPC error message.
+        data: the JSON-RPC error data; never a traceback, a payload value or a path.
+        interceptor: the name of the interceptor.
+    """
+
+    code: int = wire.EXECUTION_FAILED
+    message: str = wire.EXECUTION_FAILED_MESSAGE
+
+    def __init__(self, interceptor: str, *, data: dict[str, Any] | None = None, detail: str | None = None) -> None:
+        self.interceptor = interceptor
+        self.data: dict[str, Any] = {"interceptor": interceptor, **(data or {})}
+        super().__init__(detail or self.message)
+
+
+class UnknownInterceptorError(InvocationError):
+    """No interceptor of that name is registered."""
+
+    code = wire.INVALID_PARAMS
+    message = "Unknown interceptor"
+
+
+class InvalidInvocationError(InvocationError):
+    """The config or the payload of an invocation is not acceptable."""
+
+    code = wire.INVALID_PARAMS
+    message = "Invalid interceptor invocation"
+
+    def __init__(self, interceptor: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(interceptor, data={"reason": reason}, detail=f"{interceptor}: {reason}")
+
+
+class InterceptorTimeoutError(InvocationError):
+    """The interceptor did not finish before its deadline; it was cancelled."""
+
+    code = wire.EXECUTION_TIMEOUT
+    message = wire.EXECUTION_TIMEOUT_MESSAGE
+
+    def __init__(self, interceptor: str, *, timeout_ms: int, phase: wire.Phase) -> None:
+        self.timeout_ms = timeout_ms
+        self.phase = phase
+        super().__init__(
+            interceptor,
+            data={"timeoutMs": timeout_ms, "phase": phase},
+            detail=f"{interceptor}: no result within {timeout_ms} ms",
+        )
+
+
+class InterceptorFailedError(InvocationError):
+    """The handler raised, or returned what its kind may not return.
+
+    `reason` is generic and may go to a peer; the cause is chained and goes to the log.
+    """
+
+    def __init__(self, interceptor: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(interceptor, data={"reason": reason}, detail=f"{interceptor}: {reason}")
+
+
+class LostServerError(InterceptorFailedError):
+    """The connection to the server of a remote interceptor is closed."""
+
+    def __init__(self, interceptor: str, reason: str = "the interceptor server is gone") -> None:
+        super().__init__(interceptor, reason)
+
+
+class ChainError(MidspanError):
+    """A chain was used in a way it does not allow: an unknown name, a chain that is not entered, a widening override."""
+
+
+class PeerError(MidspanError):
+    """An interceptor server sent a listing or a result that cannot be used.
+
+    Attributes:
+        server: how the chain names that server.
+    """
+
+    def __init__(self, server: str, problem: str) -> None:
+        self.server = server
+        self.problem = problem
+        super().__init__(f"interceptor server {server!r}: {problem}")

@@ -1,0 +1,101 @@
+"""Event names and how hooks match them.
+
+An event is the JSON-RPC method of the message. A pattern is a method name, or a glob in which `*` stands for any run of
+characters, `/` included, so that `resources/*` and `*/list` both cover `resources/templates/list`. No other character
+is special.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
+
+__all__ = [
+    "ELICITATION_CREATE",
+    "INITIALIZE",
+    "PROMPTS_GET",
+    "PROMPTS_LIST",
+    "RESOURCES_LIST",
+    "RESOURCES_READ",
+    "RESOURCES_SUBSCRIBE",
+    "ROOTS_LIST",
+    "SAMPLING_CREATE_MESSAGE",
+    "SERVER_DISCOVER",
+    "TOOLS_CALL",
+    "TOOLS_LIST",
+    "covers",
+    "hooked_only_by_name",
+    "matches",
+    "matches_any",
+    "overlaps",
+]
+
+TOOLS_CALL: Final = "tools/call"
+TOOLS_LIST: Final = "tools/list"
+PROMPTS_GET: Final = "prompts/get"
+PROMPTS_LIST: Final = "prompts/list"
+RESOURCES_READ: Final = "resources/read"
+RESOURCES_LIST: Final = "resources/list"
+RESOURCES_SUBSCRIBE: Final = "resources/subscribe"
+SAMPLING_CREATE_MESSAGE: Final = "sampling/createMessage"
+ELICITATION_CREATE: Final = "elicitation/create"
+ROOTS_LIST: Final = "roots/list"
+INITIALIZE: Final = "initialize"
+SERVER_DISCOVER: Final = "server/discover"
+
+_ONLY_BY_NAME: Final = frozenset({INITIALIZE, SERVER_DISCOVER})
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(part) for part in pattern.split("*")), re.DOTALL)
+
+
+def matches(pattern: str, event: str) -> bool:
+    """Tell whether a hook's event pattern matches the event (a JSON-RPC method)."""
+    if "*" not in pattern:
+        return pattern == event
+    return pattern == "*" or _compiled(pattern).fullmatch(event) is not None
+
+
+def matches_any(patterns: Iterable[str], event: str) -> bool:
+    """Tell whether any of the patterns matches the event."""
+    return any(matches(pattern, event) for pattern in patterns)
+
+
+def hooked_only_by_name(event: str) -> bool:
+    """Tell whether a gateway shows the event only to interceptors that hook it by its full name.
+
+    `initialize` and `server/discover` set a connection up; a wildcard does not reach them.
+    """
+    return event in _ONLY_BY_NAME
+
+
+def covers(wider: str, narrower: str) -> bool:
+    """Tell whether every event that `narrower` matches is matched by `wider` too.
+
+    Used to refuse overrides that widen a hook. Both may be globs.
+    """
+    if "*" not in narrower:
+        return matches(wider, narrower)
+    # A `*` of the narrower pattern is a letter that only a `*` of the wider one can absorb, because no event name
+    # contains it; so the question is an ordinary match.
+    return wider == narrower or matches(wider, narrower)
+
+
+def overlaps(one: str, other: str) -> bool:
+    """Tell whether some event could match both patterns.
+
+    `interceptors/list` with an `event` filter that is itself a glob asks this question.
+    """
+    if "*" not in one:
+        return matches(other, one)
+    if "*" not in other:
+        return matches(one, other)
+    prefix, other_prefix = one.partition("*")[0], other.partition("*")[0]
+    suffix, other_suffix = one.rpartition("*")[2], other.rpartition("*")[2]
+    heads_agree = prefix.startswith(other_prefix) or other_prefix.startswith(prefix)
+    tails_agree = suffix.endswith(other_suffix) or other_suffix.endswith(suffix)
+    return heads_agree and tails_agree

@@ -1,0 +1,1 @@
+"""midspan: interceptors between any MCP client and any MCP server."""
