@@ -308,10 +308,8 @@ def mutator(
 
     The handler gets a copy of its own and may edit it, but must return what it wants to apply. None means unchanged.
 
-    Args:
-        priority_hint: lower runs first, int32; `{"request": 5}` differs by phase. Ties go by name.
-
-    All other arguments are those of `validator`.
+    `priority_hint` is an int32, lower runs first; `{"request": 5}` differs by phase; ties go by name. All other
+    arguments are those of `validator`.
 
     Raises:
         DefinitionError: the function or an option is not acceptable; names the field.
@@ -358,10 +356,8 @@ def sink(
     A sink has no mode, no `fail_open` and no priority. The handler may return None or True (recorded), False, or a
     `SinkResult`.
 
-    Args:
-        sees: in a gateway, the payload that `leaves` (after redaction) or the one that `arrived`.
-
-    All other arguments are those of `validator`.
+    `sees` chooses, in a gateway, the payload that `leaves` (after redaction) or the one that `arrived`. All other
+    arguments are those of `validator`.
 
     Raises:
         DefinitionError: the function or an option is not acceptable; names the field.

@@ -161,6 +161,16 @@ class Chain:
             return True
         return not self._plan(event, phase, direction or default_direction(phase), None, error).empty
 
+    def may_suspend(self, event: str, phase: Phase, direction: Direction | None = None, *, error: bool = False) -> bool:
+        """Tell whether `execute` may have to wait for anything on such messages.
+
+        When not, its coroutine finishes at the first step, and a mount may run it without a task.
+        """
+        if self._durable:
+            return True
+        plan = self._plan(event, phase, direction or default_direction(phase), None, error)
+        return not all(step.inline for step in (*plan.mutators, *plan.validators))
+
     def _plan(self, event: str, phase: Phase, direction: Direction, version: str | None, error: bool) -> Plan:
         key = (event, phase, direction, version, error)
         plan = self._plans.get(key)

@@ -138,8 +138,8 @@ class Run:
                     self._check_output(mutation, current)
                 elif step.inline and after - before > step.entry.timeout:
                     raise timeout_error(step, frame)
-            except BaseException as error:  # noqa: BLE001 - sorted out by `_failure`
-                failure = _failure(step, frame, error)
+            except BaseException as error:  # noqa: BLE001 - sorted out by `failure_of`
+                failure = failure_of(step, frame, error)
                 after = perf_counter()
                 self.outcomes.append(Outcome(step.entry, after - before, None, failure))
                 if self._chain_deadline_passed(error) or self._failed(step, failure):
@@ -191,8 +191,8 @@ class Run:
                 if after - before > step.entry.timeout:
                     raise timeout_error(step, frame)
                 outcomes[index] = Outcome(step.entry, after - before, result)
-            except BaseException as error:  # noqa: BLE001 - sorted out by `_failure`
-                failure = _failure(step, frame, error)
+            except BaseException as error:  # noqa: BLE001 - sorted out by `failure_of`
+                failure = failure_of(step, frame, error)
                 after = perf_counter()
                 outcomes[index] = Outcome(step.entry, after - before, None, failure)
             before = after
@@ -221,7 +221,9 @@ class Run:
                 try:
                     change.commit()
                 except NotPlainError as error:
-                    outcome = Outcome(outcome.entry, outcome.duration, None, _failure(steps[index], self.frame, error))
+                    outcome = Outcome(
+                        outcome.entry, outcome.duration, None, failure_of(steps[index], self.frame, error)
+                    )
             outcomes[index] = outcome
             chain_late = chain_late or late
         return chain_late
@@ -230,8 +232,8 @@ class Run:
         before = perf_counter()
         try:
             result, change = await step.validate(self.frame, self.snapshot)
-        except BaseException as error:  # noqa: BLE001 - sorted out by `_failure`
-            failure = _failure(step, self.frame, error)
+        except BaseException as error:  # noqa: BLE001 - sorted out by `failure_of`
+            failure = failure_of(step, self.frame, error)
             late = isinstance(error, DeadlinePassedError) and error.chain
             return Outcome(step.entry, perf_counter() - before, None, failure), None, late
         return Outcome(step.entry, perf_counter() - before, result), change, False
@@ -312,7 +314,7 @@ async def _side_by_side(
     return [task.result() for task in tasks]
 
 
-def _failure(step: Step, frame: Frame, error: BaseException) -> InvocationError:
+def failure_of(step: Step, frame: Frame, error: BaseException) -> InvocationError:
     """Turn what a step raised into the failure of its entry; let go on what is none."""
     if isinstance(error, DeadlinePassedError):
         return timeout_error(step, frame)

@@ -80,7 +80,7 @@ class DecisionRecord:
         return self.status != "success"
 
     def arrived(self) -> dict[str, Any]:
-        """Return a copy of the payload as it came. It may hold what another interceptor redacts: keep it out of logs."""
+        """Return a copy of the payload as it came. It may hold what a mutator redacts: keep it out of logs."""
         return plain_object(self._arrived)
 
     def leaves(self) -> dict[str, Any] | None:

@@ -31,7 +31,7 @@ def _scan(value: Any) -> Plan:
         for key, child in cast("dict[Any, Any]", value).items():
             if type(key) is not str:
                 raise NotPlainError("$", "a key is not a string")
-            kind = type(child)
+            kind = cast("type[Any]", type(child))
             if kind is dict or kind is list:
                 if found is None:
                     found = []
@@ -41,7 +41,7 @@ def _scan(value: Any) -> Plan:
         return tuple(found) if found else ()
     found = None
     for index, child in enumerate(cast("list[Any]", value)):
-        kind = type(child)
+        kind = cast("type[Any]", type(child))
         if kind is dict or kind is list:
             if found is None:
                 found = []
@@ -83,7 +83,7 @@ class Snapshot:
             pass  # read once more, slowly, which finds the path or makes it plain
         except RecursionError:
             raise NotPlainError("$", "nested too deeply") from None
-        self.value = plain_object(value)
+        self.value = plain_object(cast("Mapping[str, Any]", value))
         self._plan = _scan(self.value)
 
     def copy(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def plain(value: Any, path: str = "$") -> Any:
         NotPlainError: some part of it is not JSON; `path` says which.
         RecursionError: it is nested too deeply, or contains itself.
     """
-    kind = type(value)
+    kind = cast("type[Any]", type(value))
     if kind in _SCALARS:
         if kind is float and not math.isfinite(value):
             raise NotPlainError(path, "is not a finite number")
@@ -130,7 +130,7 @@ def plain(value: Any, path: str = "$") -> Any:
         return [plain(child, f"{path}[{index}]") for index, child in enumerate(cast("list[Any]", value))]
     for base in (bool, int, float, str):
         if isinstance(value, base):
-            return plain(base(value), path)
+            return plain(base(cast("Any", value)), path)
     raise NotPlainError(path, f"is a {kind.__name__}, which JSON does not have")
 
 
@@ -139,9 +139,11 @@ def same(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     if type(one) is dict:
-        return one.keys() == other.keys() and all(same(child, other[key]) for key, child in one.items())
+        old, new = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
+        return old.keys() == new.keys() and all(same(child, new[key]) for key, child in old.items())
     if type(one) is list:
-        return len(one) == len(other) and all(same(a, b) for a, b in zip(one, other, strict=True))
+        olds, news = cast("list[Any]", one), cast("list[Any]", other)
+        return len(olds) == len(news) and all(same(a, b) for a, b in zip(olds, news, strict=True))
     return bool(one == other)
 
 
@@ -178,4 +180,5 @@ def changed_paths(before: Any, after: Any, path: str = "$") -> list[str]:
                 if a is not b
                 for where in changed_paths(a, b, f"{path}[{index}]")
             ]
-    return [] if same(before, after) else [path]
+    unchanged = same(cast("Any", before), cast("Any", after))
+    return [] if unchanged else [path]

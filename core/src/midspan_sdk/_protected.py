@@ -42,13 +42,9 @@ def keep_protected(
             _keep(before, after, key, "$")
     if before.get("resultType") == _INTERIM or after.get("resultType") == _INTERIM:
         _keep(before, after, "resultType", "$")
-    if (
-        "error" in before
-        and phase == "response"
-        and isinstance(before["error"], dict)
-        and isinstance(after.get("error"), dict)
-    ):
-        _keep(before["error"], after["error"], "code", "$.error")
+    if phase == "response" and isinstance(before.get("error"), dict) and isinstance(after.get("error"), dict):
+        old, new = cast("dict[str, Any]", before["error"]), cast("dict[str, Any]", after["error"])
+        _keep(old, new, "code", "$.error")
     _keep_meta(before, after)
     if phase == "response" and event.endswith("/list") and after.get("cacheScope") == "public":
         after["cacheScope"] = "private"

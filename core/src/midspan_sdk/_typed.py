@@ -47,4 +47,4 @@ def _merge(original: Any, before: Any, after: Any) -> Any:
         new_items = cast("list[Any]", after)
         if len(items) == len(old_items) == len(new_items):
             return [_merge(*triple) for triple in zip(items, old_items, new_items, strict=True)]
-    return after
+    return cast("Any", after)

@@ -8,17 +8,21 @@ from typing import Final, Literal
 
 __all__ = [
     "CAPABILITY_KEY",
+    "CONTEXT_KEY",
     "EXECUTION_FAILED",
     "EXECUTION_FAILED_MESSAGE",
     "EXECUTION_TIMEOUT",
     "EXECUTION_TIMEOUT_MESSAGE",
+    "INTERCEPTORS_KEY",
     "INVALID_PARAMS",
     "INVOKE_METHOD",
     "LEGACY_CAPABILITY_KEY",
     "LIST_METHOD",
     "MUTATION_FAILED_MESSAGE",
+    "REQUEST_KEY",
     "STATE_KEY",
     "SUPPORTED_EVENTS_KEY",
+    "TIMEOUT_KEY",
     "UNINTERCEPTED_METHODS",
     "VALIDATION_FAILED_MESSAGE",
     "Direction",
@@ -37,6 +41,13 @@ CAPABILITY_KEY: Final = "io.modelcontextprotocol/interceptors"
 LEGACY_CAPABILITY_KEY: Final = "interceptor"
 """Older top-level capability key; read, never written."""
 SUPPORTED_EVENTS_KEY: Final = "supportedEvents"
+CONTEXT_KEY: Final = "context"
+"""Parameter of `interceptor/invoke`; in the capability's settings, the list of context keys that interceptors need."""
+
+INTERCEPTORS_KEY: Final = "interceptors"
+"""The list in the result of `interceptors/list`."""
+TIMEOUT_KEY: Final = "timeoutMs"
+"""Deadline of an invocation, in milliseconds; also in the data of a timeout error."""
 
 INVALID_PARAMS: Final = -32602
 EXECUTION_FAILED: Final = -32603
@@ -49,6 +60,8 @@ MUTATION_FAILED_MESSAGE: Final = "Interceptor mutation failed"
 
 STATE_KEY: Final = "interceptorState"
 """Key of the per-exchange state in an invocation's `context`, and in `info` of a result that returns it."""
+REQUEST_KEY: Final = "request"
+"""Key of the request's payload in the `context` of an invocation in the response phase."""
 
 InterceptorType = Literal["validation", "mutation", "sink"]
 Phase = Literal["request", "response"]

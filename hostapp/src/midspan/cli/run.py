@@ -1,0 +1,78 @@
+"""`midspan run`: guard a stdio server for a stdio client."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from midspan.cli._options import plugin_options
+from midspan.errors import OperatorError
+
+if TYPE_CHECKING:
+    from midspan.plugins import Assembly
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@plugin_options
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARGS]...")
+def run(
+    config: Path | None,
+    plugins: tuple[str, ...],
+    no_plugins: tuple[str, ...],
+    plugin_files: tuple[Path, ...],
+    command: tuple[str, ...],
+) -> None:
+    """Start COMMAND, an MCP server that speaks over stdio, and guard it.
+
+    Put `midspan run [OPTIONS] --` in front of the server's command in the client's config. The server gets the whole
+    environment, the working directory and stderr; its exit code is passed on.
+    """
+    from midspan.relay import answer_failed_start, claim_standard_streams
+
+    streams = claim_standard_streams()
+    try:
+        code = _guard(streams, config, plugins, no_plugins, plugin_files, command)
+    except OperatorError as error:
+        click.echo(f"midspan: error: {error}", err=True)
+        answer_failed_start(streams, f"midspan: {error}")
+        code = 2
+    sys.stderr.flush()
+    # A plugin's thread that hangs must not keep the process, and with it the client, from ending.
+    os._exit(code)
+
+
+def _guard(
+    streams: tuple[int, int],
+    config: Path | None,
+    plugins: Sequence[str],
+    no_plugins: Sequence[str],
+    plugin_files: Sequence[Path],
+    command: Sequence[str],
+) -> int:
+    from midspan.plugins import assemble
+
+    assembly = assemble(config=config, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files)
+    for warning in assembly.warnings:
+        click.echo(f"midspan: warning: {warning}", err=True)
+    return asyncio.run(_run(streams, command, assembly))
+
+
+async def _run(streams: tuple[int, int], command: Sequence[str], assembly: Assembly) -> int:
+    from midspan.interception import ChainJudge, ConnectionContext, local_flow, local_user
+    from midspan.relay import PassAll, SpawnError, run_stdio
+
+    try:
+        async with assembly.running():
+            if assembly.empty:
+                click.echo("midspan: relay only, no interceptor is enabled", err=True)
+                return await run_stdio(command, PassAll(), streams=streams)
+            context = ConnectionContext(server=Path(command[0]).name, principal=local_user(), flow=local_flow())
+            return await run_stdio(command, ChainJudge(assembly.chain, context), streams=streams)
+    except SpawnError as error:
+        raise OperatorError(str(error)) from error

@@ -1,0 +1,69 @@
+"""The config file: one TOML file, one model.
+
+Two ways to read it: `read_source` and `plugin_tables` need the standard library only; `load_config` validates the
+whole file with pydantic. The latter's names are imported when they are first used, so that light commands stay light.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from midspan.config._find import CONFIG_NAME, CONFIG_VARIABLE, find_config, user_config
+from midspan.config._source import ConfigSource, read_source
+from midspan.config._tables import NAME, PluginTable, plugin_tables
+
+if TYPE_CHECKING:
+    from midspan.config._faults import Fault, fault_of, keys_of, type_text, unknown_key
+    from midspan.config._load import Config, load_config, validated
+    from midspan.config._model import HookTable, InterceptorTable, PluginSettings, PolicyTable, PriorityTable, Settings
+
+__all__ = [
+    "CONFIG_NAME",
+    "CONFIG_VARIABLE",
+    "NAME",
+    "Config",
+    "ConfigSource",
+    "Fault",
+    "HookTable",
+    "InterceptorTable",
+    "PluginSettings",
+    "PluginTable",
+    "PolicyTable",
+    "PriorityTable",
+    "Settings",
+    "fault_of",
+    "find_config",
+    "keys_of",
+    "load_config",
+    "plugin_tables",
+    "read_source",
+    "type_text",
+    "unknown_key",
+    "user_config",
+    "validated",
+]
+
+_HEAVY = {
+    "Config": "_load",
+    "Fault": "_faults",
+    "HookTable": "_model",
+    "InterceptorTable": "_model",
+    "PluginSettings": "_model",
+    "PolicyTable": "_model",
+    "PriorityTable": "_model",
+    "Settings": "_model",
+    "fault_of": "_faults",
+    "keys_of": "_faults",
+    "load_config": "_load",
+    "type_text": "_faults",
+    "unknown_key": "_faults",
+    "validated": "_load",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HEAVY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HEAVY[name]}"), name)

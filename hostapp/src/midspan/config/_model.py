@@ -1,0 +1,100 @@
+"""The model of the config file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+
+from midspan.config._durations import milliseconds
+
+Milliseconds = Annotated[int, BeforeValidator(milliseconds)]
+Int32 = Annotated[StrictInt, Field(ge=-(2**31), le=2**31 - 1)]
+TableName = Annotated[StrictStr, Field(pattern=r"^[a-z][a-z0-9-]*$")]
+
+
+class Table(BaseModel):
+    """A table of the config file: an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PriorityTable(Table):
+    """A priority for each phase; lower runs first, a missing side is 0."""
+
+    request: Int32 = 0
+    response: Int32 = 0
+
+
+def _both_phases(value: object) -> object:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return {"request": value, "response": value}
+    if isinstance(value, dict | PriorityTable):
+        return value  # pyright: ignore[reportUnknownVariableType] - the model checks what is in it
+    raise ValueError("must be a whole number, or a table such as { request = 10, response = -10 }")
+
+
+class HookTable(Table):
+    """Where an interceptor hooks in; narrows what it declares.
+
+    Attributes:
+        events: JSON-RPC methods, or globs whose `*` crosses `/`.
+        phase: `request`, `response` or `both`.
+    """
+
+    events: Annotated[list[StrictStr], Field(min_length=1)]
+    phase: Literal["request", "response", "both"]
+
+
+class PolicyTable(Table):
+    """The operator's policy. What is left out stays as the plugin declares it.
+
+    Attributes:
+        mode: `active`, or `audit`, which records and never blocks.
+        fail_open: let messages pass when the interceptor fails.
+        priority: for mutators; lower runs first.
+        timeout: deadline in milliseconds; in the file a duration such as "250ms".
+    """
+
+    mode: Literal["active", "audit"] | None = None
+    fail_open: StrictBool | None = None
+    priority: Annotated[PriorityTable, BeforeValidator(_both_phases)] | None = None
+    timeout: Milliseconds | None = None
+
+
+class InterceptorTable(PolicyTable):
+    """Overrides for one interceptor: `[plugins.<name>.interceptors.<interceptor>]`.
+
+    Attributes:
+        hooks: where it hooks in, narrower than it declares.
+    """
+
+    hooks: Annotated[list[HookTable], Field(min_length=1)] | None = None
+
+
+class PluginSettings(PolicyTable):
+    """One instance of a plugin: `[plugins.<name>]`.
+
+    Attributes:
+        enabled: whether it runs; installed is not enabled.
+        use: the id of the plugin, when the table's name is another.
+        distribution: the distribution that must own the id.
+        config: the plugin's own config, validated by the plugin's model.
+        interceptors: overrides by the interceptor's own name.
+    """
+
+    enabled: StrictBool | None = None
+    use: TableName | None = None
+    distribution: StrictStr | None = None
+    config: dict[StrictStr, Any] = Field(default_factory=dict)
+    interceptors: dict[StrictStr, InterceptorTable] = Field(default_factory=dict)
+
+
+class Settings(Table):
+    """The whole file.
+
+    Attributes:
+        plugins: plugin instances by name, in the order of the file.
+    """
+
+    plugins: dict[TableName, PluginSettings] = Field(default_factory=dict)

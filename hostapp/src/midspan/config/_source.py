@@ -1,0 +1,150 @@
+"""A config file as text and as TOML, and where in it a key stands."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from midspan.errors import ConfigError
+
+_PLACE = re.compile(r"\s*\(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")
+_VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConfigSource:
+    """A config file that was read; without one, empty.
+
+    Attributes:
+        path: the file, or None when there is none.
+        text: its text.
+        data: its TOML.
+    """
+
+    path: Path | None = None
+    text: str = field(default="", repr=False)
+    data: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
+
+    def error(self, problem: str, *keys: str | int) -> ConfigError:
+        """Return an error that names this file, the key and, where it can be told, the line."""
+        names = [key for key in keys if isinstance(key, str)]
+        line = next((n for end in range(len(names), 0, -1) if (n := line_of(self.text, names[:end]))), None)
+        return ConfigError(problem, file=self.path, key=dotted(keys) or None, line=line)
+
+
+def dotted(keys: tuple[str | int, ...]) -> str:
+    """Write keys as TOML writes them: `plugins.pii.config.entities[0]`."""
+    text = ""
+    for key in keys:
+        if isinstance(key, int):
+            text += f"[{key}]"
+        else:
+            bare = key if _BARE.fullmatch(key) else f'"{key}"'
+            text += f".{bare}" if text else bare
+    return text
+
+
+def read_source(path: Path | None) -> ConfigSource:
+    """Read a config file.
+
+    Args:
+        path: the file; None for none, which is an empty config.
+
+    Raises:
+        ConfigError: it cannot be read, is not UTF-8, is not TOML, or holds `${NAME}`, which is not supported yet.
+    """
+    if path is None:
+        return ConfigSource()
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError("is not UTF-8 text", file=path) from error
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror or error}", file=path) from error
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _syntax_error(path, text, str(error)) from error
+    except RecursionError as error:
+        raise ConfigError("is nested too deeply", file=path) from error
+    source = ConfigSource(path=path, text=text, data=data)
+    _refuse_variables(source)
+    return source
+
+
+def _refuse_variables(source: ConfigSource) -> None:
+    try:
+        for keys, value in _strings(source.data):
+            if found := _VARIABLE.search(value):
+                # Taken literally, it would be a wrong password that nobody notices.
+                raise source.error(f"{found[0]} is not replaced yet; write the value itself", *keys)
+    except RecursionError as error:
+        raise ConfigError("is nested too deeply", file=source.path) from error
+
+
+def _syntax_error(path: Path, text: str, message: str) -> ConfigError:
+    place = _PLACE.search(message)
+    if place is None:
+        return ConfigError(message, file=path)
+    problem = message[: place.start()]
+    if place["line"] is None:
+        return ConfigError(f"{problem} (at the end of the file)", file=path, line=max(1, len(text.splitlines())))
+    return ConfigError(problem, file=path, line=int(place["line"]), column=int(place["column"]))
+
+
+def _strings(data: object, keys: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if isinstance(data, str):
+        yield keys, data
+    elif isinstance(data, Mapping):
+        for key, value in cast("Mapping[str, Any]", data).items():
+            yield from _strings(value, (*keys, key))
+    elif isinstance(data, list):
+        for index, value in enumerate(cast("list[Any]", data)):
+            yield from _strings(value, (*keys, index))
+
+
+def line_of(text: str, keys: list[str]) -> int | None:
+    """Return the line on which a key, or its table's header, stands; None when that is not certain.
+
+    tomllib does not tell lines. Headers and the left sides of assignments are read with it one by one, so that quoting
+    and dotted keys are as in TOML. A key found twice (inside a multi-line text, say) is not certain.
+    """
+    table: list[str] = []
+    found: list[int] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if stripped.startswith("["):
+            header = _path_in(stripped)
+            if header is None:
+                continue
+            table = header
+            place = table
+        else:
+            left, equals, _ = stripped.partition("=")
+            assigned = _path_in(f"{left}= 0") if equals and not stripped.startswith("#") else None
+            if assigned is None:
+                continue
+            place = table + assigned
+        if place == keys:
+            found.append(number)
+    return found[0] if len(found) == 1 else None
+
+
+def _path_in(line: str) -> list[str] | None:
+    try:
+        value: Any = tomllib.loads(line)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return None
+    path: list[str] = []
+    while isinstance(value, dict | list) and len(cast("dict[str, Any] | list[Any]", value)) == 1:
+        if isinstance(value, list):
+            value = cast("list[Any]", value)[0]
+            continue
+        key, value = next(iter(cast("dict[str, Any]", value).items()))
+        path.append(key)
+    return path or None

@@ -1,0 +1,129 @@
+"""The errors of the host.
+
+OperatorError            the operator's mistake: one clear line on stderr and exit code 2
+├── ConfigError          the config file: which file, which key
+└── PluginError          a plugin that cannot be found, loaded, configured or built
+
+Whatever else escapes is a bug of midspan: a traceback and exit code 1. Nothing here imports more than the standard
+library, so that the command line can name an error before anything heavy is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+__all__ = ["ConfigError", "OperatorError", "PluginError", "did_you_mean", "one_line", "operator_error_in"]
+
+MAX_LINE = 1000
+"""Longest text, in characters, that is taken over from elsewhere (an exception's message) into one line."""
+
+
+class OperatorError(Exception):
+    """Something the operator can put right. Its text is one line that says what, where and what to do."""
+
+    exit_code = 2
+
+    def __init__(self, message: str) -> None:
+        self.message = one_line(message)
+        super().__init__(self.message)
+
+
+class ConfigError(OperatorError):
+    """The config file cannot be used.
+
+    Attributes:
+        problem: what is wrong, without the place.
+        file: the file, or None when there is none.
+        key: the dotted key, or None when the whole file is wrong.
+        line: the line, counted from 1, or None when it is not known.
+        column: the column in that line, counted from 1, for errors of syntax.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        file: Path | None = None,
+        key: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        self.problem = problem
+        self.file = file
+        self.key = key
+        self.line = line
+        self.column = column
+        place = ":".join(str(part) for part in (file, line, column) if part is not None)
+        super().__init__(": ".join(part for part in (place, key, problem) if part))
+
+
+class PluginError(OperatorError):
+    """A plugin cannot do what the operator asked for.
+
+    Attributes:
+        plugin: its id.
+        problem: what is wrong, without who and where.
+        instance: the config table it runs as, or None when the plugin itself is meant.
+        distribution: the distribution that brings it; None for a plugin file, or when no such plugin is installed.
+        version: that distribution's version.
+        origin: where it comes from, in words: `midspan-pii 1.2`, or `file no_rm.py`.
+    """
+
+    def __init__(
+        self,
+        plugin: str,
+        problem: str,
+        *,
+        instance: str | None = None,
+        distribution: str | None = None,
+        version: str | None = None,
+        origin: str | None = None,
+    ) -> None:
+        self.plugin = plugin
+        self.problem = problem
+        self.instance = instance
+        self.distribution = distribution
+        self.version = version
+        self.origin = origin
+        named = f"plugin {plugin!r}" if instance in (None, plugin) else f"plugin {plugin!r} as {instance!r}"
+        super().__init__(f"{named} ({origin}): {problem}" if origin else f"{named}: {problem}")
+
+    def with_hint(self, hint: str) -> PluginError:
+        """Return the same error with a further half-sentence: what to do."""
+        return PluginError(
+            self.plugin,
+            f"{self.problem}; {hint}",
+            instance=self.instance,
+            distribution=self.distribution,
+            version=self.version,
+            origin=self.origin,
+        )
+
+
+def one_line(text: str) -> str:
+    """Make foreign text fit for one line of a terminal: no line breaks, no control characters, bounded."""
+    flat = " ".join(text.split())
+    clean = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in flat)
+    return clean if len(clean) <= MAX_LINE else clean[: MAX_LINE - 1] + "…"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean 'x'?` with the nearest known name, or an empty text."""
+    from difflib import get_close_matches
+
+    nearest = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {nearest[0]!r}?" if nearest else ""
+
+
+def operator_error_in(error: BaseException) -> OperatorError | None:
+    """Return the operator's mistake that an exception is, or consists of.
+
+    Task groups wrap what passes through them. A group that holds anything else beside is a bug and stays one: None.
+    """
+    if isinstance(error, OperatorError):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        found = [operator_error_in(inner) for inner in error.exceptions]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType] - the group's parameter is not known
+        return found[0] if all(found) else None
+    return None

@@ -1,0 +1,53 @@
+"""The relay: carries messages between a client and a server without changing a byte of its own accord.
+
+It knows transports, lines and JSON-RPC envelopes. It knows nothing of interceptors, config or the command line: what
+may pass, a `Judge` decides.
+"""
+
+from midspan.relay._child import SpawnError
+from midspan.relay._failed_start import answer_failed_start
+from midspan.relay._json import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    Document,
+    JSONFaultError,
+    read,
+    write,
+)
+from midspan.relay._lines import MAX_LINE, OversizedLine, open_reader, open_writer
+from midspan.relay._messages import Message, MessageId, classify, error_message, id_of, object_or_empty
+from midspan.relay._relay import Action, Deferred, Judge, PassAll, Side
+from midspan.relay._run import run_stdio
+from midspan.relay._stdio import claim_standard_streams
+
+__all__ = [
+    "INTERNAL_ERROR",
+    "INVALID_PARAMS",
+    "INVALID_REQUEST",
+    "MAX_LINE",
+    "PARSE_ERROR",
+    "Action",
+    "Deferred",
+    "Document",
+    "JSONFaultError",
+    "Judge",
+    "Message",
+    "MessageId",
+    "OversizedLine",
+    "PassAll",
+    "Side",
+    "SpawnError",
+    "answer_failed_start",
+    "claim_standard_streams",
+    "classify",
+    "error_message",
+    "id_of",
+    "object_or_empty",
+    "open_reader",
+    "open_writer",
+    "read",
+    "run_stdio",
+    "write",
+]

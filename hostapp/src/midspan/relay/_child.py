@@ -1,0 +1,115 @@
+"""The guarded server as a child process: its own group, its own exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from midspan.relay._lines import LineReader, PipeWriter, open_reader, open_writer
+
+GRACE: Final = 2.0
+"""Seconds between closing stdin and SIGTERM, and again between SIGTERM and SIGKILL."""
+
+
+class SpawnError(Exception):
+    """The server could not be started. The text says which command, why, and what to do."""
+
+
+class ChildProcess:
+    """A running server.
+
+    Attributes:
+        pid: also the id of its process group.
+        stdin: where its messages go.
+        stdout: where its messages come from.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], stdin: PipeWriter, stdout: LineReader) -> None:
+        self.pid = process.pid
+        self.stdin = stdin
+        self.stdout = stdout
+        self._process = process
+        self._exited = asyncio.Event()
+        self._killed = False
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=self._wait_in_thread, args=(loop,), daemon=True, name="midspan-wait").start()
+
+    def _wait_in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop is closed already
+            loop.call_soon_threadsafe(self._exited.set)
+
+    async def wait(self) -> int:
+        """Wait for the server's end and return its exit code; 128 + N when signal N ended it."""
+        await self._exited.wait()
+        code = self._process.returncode
+        return 128 - code if code < 0 else code
+
+    @property
+    def exited(self) -> bool:
+        """Whether the server has ended."""
+        return self._exited.is_set()
+
+    def signal_group(self, number: int) -> None:
+        """Send a signal to the server and all of its group."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    async def stop(self) -> int:
+        """Close stdin, then insist: SIGTERM and SIGKILL to the whole group, each after its grace.
+
+        Returns:
+            The exit code.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                await self.stdin.aclose()
+                await self._exited.wait()
+        if not self.exited:
+            self.signal_group(signal.SIGTERM)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GRACE):
+                    await self._exited.wait()
+        self.end_group()
+        return await self.wait()
+
+    def end_group(self) -> None:
+        """Kill whatever is left of the group; descendants do not outlive the gateway."""
+        self.signal_group(signal.SIGKILL)
+
+
+async def spawn(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> ChildProcess:
+    """Start a server with the full environment, this working directory and this stderr.
+
+    Raises:
+        SpawnError: the command cannot be run.
+    """
+    try:
+        process = subprocess.Popen(  # noqa: S603, ASYNC220 - the operator's own command; forking takes a moment once
+            list(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=None,
+            env=None if env is None else dict(env),
+            start_new_session=True,
+            bufsize=0,
+        )
+    except FileNotFoundError:
+        raise SpawnError(f"cannot start {command[0]!r}: not found; install it or give its full path") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise SpawnError(f"cannot start {command[0]!r}: {reason}") from error
+    assert process.stdin is not None
+    assert process.stdout is not None
+    writer = await open_writer(os.dup(process.stdin.fileno()))
+    reader = await open_reader(os.dup(process.stdout.fileno()))
+    process.stdin.close()
+    process.stdout.close()
+    assert isinstance(writer, PipeWriter)
+    return ChildProcess(process, writer, reader)

@@ -1,0 +1,114 @@
+"""JSON-RPC envelopes, read without losing a key."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, cast
+
+from midspan.relay._json import INVALID_REQUEST, JSONFaultError
+
+MessageId = str | int | float
+Kind = Literal["request", "notification", "result", "error"]
+
+
+class Message:
+    """One JSON-RPC message as it arrived.
+
+    Attributes:
+        envelope: the whole object; unknown keys included.
+        kind: `request`, `notification`, `result` or `error`.
+        id: of requests and their answers; None for notifications, and for errors that answer nothing.
+        method: of requests and notifications; empty otherwise.
+    """
+
+    __slots__ = ("envelope", "id", "kind", "method")
+
+    def __init__(self, envelope: dict[str, Any], kind: Kind, message_id: MessageId | None, method: str) -> None:
+        self.envelope = envelope
+        self.kind: Kind = kind
+        self.id = message_id
+        self.method = method
+
+    def payload(self) -> dict[str, Any]:
+        """Return the flat payload that interceptors see: `params`, `result`, or `{"error": ...}`.
+
+        Raises:
+            JSONFaultError: `params` or `result` is no object.
+        """
+        if self.kind == "error":
+            return {"error": self.envelope["error"]}
+        key = "result" if self.kind == "result" else "params"
+        value: object = self.envelope.get(key)
+        if value is None and key == "params" and key not in self.envelope:
+            return {}
+        if not isinstance(value, dict):
+            raise JSONFaultError(f"{key} must be an object", INVALID_REQUEST)
+        return cast("dict[str, Any]", value)
+
+    def params_or_empty(self) -> dict[str, Any]:
+        """Return `params`, or an empty object when there is none or it is none."""
+        return object_or_empty(self.envelope.get("params"))
+
+    def with_payload(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """Return the envelope with another payload, everything else as it was."""
+        if self.kind == "error":
+            return {**self.envelope, "error": payload["error"]}
+        key = "result" if self.kind == "result" else "params"
+        if key not in self.envelope and not payload:
+            return self.envelope
+        return {**self.envelope, key: payload}
+
+
+def classify(value: Any) -> Message:
+    """Read a JSON value as a JSON-RPC message.
+
+    Raises:
+        JSONFaultError: it is a batch, no object, or neither request, notification, result nor error.
+    """
+    if isinstance(value, list):
+        raise JSONFaultError("batches are not accepted", INVALID_REQUEST)
+    if not isinstance(value, dict):
+        raise JSONFaultError("a message must be an object", INVALID_REQUEST)
+    envelope = cast("dict[str, Any]", value)
+    message_id: object = envelope.get("id")
+    if "method" in envelope:
+        if "result" in envelope or "error" in envelope:
+            raise JSONFaultError("a message cannot be both a request and an answer", INVALID_REQUEST)
+        method: object = envelope["method"]
+        if not isinstance(method, str):
+            raise JSONFaultError("method must be a string", INVALID_REQUEST)
+        if "id" not in envelope:
+            return Message(envelope, "notification", None, method)
+        return Message(envelope, "request", _checked_id(message_id), method)
+    if ("result" in envelope) == ("error" in envelope):
+        raise JSONFaultError("neither a request, a notification, a result nor an error", INVALID_REQUEST)
+    if "result" in envelope:
+        return Message(envelope, "result", _checked_id(message_id), "")
+    return Message(envelope, "error", None if message_id is None else _checked_id(message_id), "")
+
+
+def _checked_id(message_id: object) -> MessageId:
+    if isinstance(message_id, bool) or not isinstance(message_id, str | int | float):
+        raise JSONFaultError("id must be a string or a number", INVALID_REQUEST)
+    return message_id
+
+
+def object_or_empty(value: object) -> dict[str, Any]:
+    """Return the value if it is a JSON object, else an empty one."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def id_of(value: Any) -> MessageId | None:
+    """Return the id of whatever this is, for answering a message that was refused; None when it has no usable one."""
+    if isinstance(value, dict):
+        message_id = cast("dict[str, Any]", value).get("id")
+        if isinstance(message_id, str | int | float) and not isinstance(message_id, bool):
+            return message_id
+    return None
+
+
+def error_message(message_id: MessageId | None, code: int, text: str, data: Any = None) -> dict[str, Any]:
+    """Build a JSON-RPC error response."""
+    error: dict[str, Any] = {"code": code, "message": text}
+    if data is not None:
+        error["data"] = data
+    return {"jsonrpc": "2.0", "id": message_id, "error": error}

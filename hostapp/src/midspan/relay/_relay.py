@@ -1,0 +1,219 @@
+"""Two lanes between a client and a server, with a judge beside them.
+
+The relay knows lines and their order; what a message means, and whether it may pass, the judge knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import logging
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from midspan.relay._lines import FileWriter, LineReader, OversizedLine, PipeWriter
+from midspan.relay._messages import MessageId
+
+logger = logging.getLogger("midspan.relay")
+
+MAX_JUDGED_AT_ONCE: Final = 256
+"""How many messages of one lane may be with the judge; then the lane stops reading."""
+
+
+class Side(enum.Enum):
+    """Who sent a message."""
+
+    CLIENT = "client"
+    SERVER = "server"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What is to be done with a message.
+
+    Attributes:
+        forward: goes on to the other side, or None.
+        reply: goes back to the sender, or None.
+        ordered: whether it must not overtake what came before it (notifications, answers).
+        cancels: the id of a request of the same sender that this message cancels, or None.
+    """
+
+    forward: bytes | None = None
+    reply: bytes | None = None
+    ordered: bool = False
+    cancels: MessageId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """A message whose judgement needs time.
+
+    Attributes:
+        action: comes to what is to be done.
+        ordered: as in `Action`.
+        request_id: the id when it is a request, so that it can be cancelled while it is judged.
+        notification: whether later ordered messages have to wait for it.
+    """
+
+    action: Coroutine[Any, Any, Action]
+    ordered: bool = False
+    request_id: MessageId | None = None
+    notification: bool = False
+
+
+class Judge(Protocol):
+    """Decides on each message."""
+
+    def judge(self, side: Side, line: bytes) -> Action | Deferred:
+        """Decide, or say that it takes time. Must not raise."""
+        ...
+
+    def oversized(self, side: Side, line: OversizedLine) -> Action:
+        """Decide on a message that was longer than the limit and is lost."""
+        ...
+
+
+class PassAll:
+    """The judge of a relay without interceptors: every line passes as the bytes that came."""
+
+    def judge(self, side: Side, line: bytes) -> Action | Deferred:
+        """Pass."""
+        return Action(forward=line)
+
+    def oversized(self, side: Side, line: OversizedLine) -> Action:
+        """Drop, and say so."""
+        logger.error("dropped a message from the %s: longer than the limit", side.value)
+        return Action()
+
+
+class Lane:
+    """Messages in one direction.
+
+    Requests are judged side by side. Notifications keep their order, and an answer does not overtake a notification
+    that came before it.
+    """
+
+    def __init__(
+        self,
+        side: Side,
+        source: LineReader,
+        onward: PipeWriter | FileWriter,
+        back: PipeWriter | FileWriter,
+        judge: Judge,
+    ) -> None:
+        self._side = side
+        self._source = source
+        self._onward = onward
+        self._back = back
+        self._judge = judge
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._requests: dict[MessageId, asyncio.Task[None]] = {}
+        self._tail: asyncio.Event | None = None
+        self._slots = asyncio.Semaphore(MAX_JUDGED_AT_ONCE)
+
+    async def run(self) -> None:
+        """Relay until the source ends and all that came is done.
+
+        Raises:
+            BrokenPipeError: a receiver is gone.
+        """
+        try:
+            async for line in self._source:
+                if isinstance(line, OversizedLine):
+                    await self._take(self._judge.oversized(self._side, line))
+                else:
+                    await self._take(self._judge.judge(self._side, line))
+            while self._tasks:
+                await asyncio.wait(self._tasks)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+
+    async def _take(self, verdict: Action | Deferred) -> None:
+        if isinstance(verdict, Deferred):
+            await self._slots.acquire()
+            self._spawn(verdict)
+            return
+        if verdict.cancels is not None and (task := self._requests.pop(verdict.cancels, None)) is not None:
+            task.cancel()  # the other side never saw the request, so it need not hear of its end
+            return
+        if verdict.ordered and self._tail is not None:
+            await self._slots.acquire()
+            self._spawn(Deferred(_already(verdict), ordered=True))
+            return
+        await self._perform(verdict)
+
+    def _spawn(self, deferred: Deferred) -> None:
+        before = self._tail if deferred.ordered else None
+        done: asyncio.Event | None = None
+        if deferred.notification:
+            done = self._tail = asyncio.Event()
+        task = asyncio.create_task(self._finish(deferred, before, done))
+        self._tasks.add(task)
+        if deferred.request_id is not None:
+            self._requests[deferred.request_id] = task
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._slots.release()
+        if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, BrokenPipeError):
+            logger.error("a message could not be relayed", exc_info=error)
+
+    async def _finish(self, deferred: Deferred, before: asyncio.Event | None, done: asyncio.Event | None) -> None:
+        try:
+            action = await deferred.action
+            if before is not None:
+                await before.wait()
+            if deferred.request_id is not None:
+                # From here on the other side may know the request: a cancellation has to reach it.
+                self._requests.pop(deferred.request_id, None)
+            await self._perform(action)
+        finally:
+            if deferred.request_id is not None and self._requests.get(deferred.request_id) is asyncio.current_task():
+                del self._requests[deferred.request_id]
+            if done is not None:
+                done.set()
+                if self._tail is done:
+                    self._tail = None
+
+    async def _perform(self, action: Action) -> None:
+        if action.forward is not None:
+            await self._onward.send(action.forward)
+        if action.reply is not None:
+            await self._back.send(action.reply)
+
+
+async def _already(action: Action) -> Action:
+    return action
+
+
+async def relay(
+    client_in: LineReader,
+    client_out: PipeWriter | FileWriter,
+    server_in: PipeWriter,
+    server_out: LineReader,
+    judge: Judge,
+) -> None:
+    """Relay both ways until the server's output ends; the end of the client's input closes the server's.
+
+    Raises:
+        BrokenPipeError: the client is gone.
+    """
+    upstream = Lane(Side.CLIENT, client_in, server_in, client_out, judge)
+    downstream = Lane(Side.SERVER, server_out, client_out, server_in, judge)
+
+    async def up() -> None:
+        with contextlib.suppress(BrokenPipeError):  # the server is gone: its output says when that is all
+            await upstream.run()
+        await server_in.aclose()
+
+    feeding = asyncio.create_task(up())
+    try:
+        await downstream.run()
+    finally:
+        feeding.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await feeding
