@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from pydantic import BaseModel, ValidationError
+from pydantic.alias_generators import to_snake
 
 from midspan_sdk._descriptor import Descriptor, PhasePriorities
 from midspan_sdk._handler import NEEDED_BY_PARAMETER, Signature, kind_of
@@ -77,7 +79,13 @@ class Interceptor(Generic[P, R]):
         self.explicit_name = name is not None
         if isinstance(events, str):
             raise DefinitionError(given_name, f"must be a list, for example [{events!r}]", field="events")
-        if timeout is not None and not timeout > 0:
+        if phase not in ("request", "response", "both"):
+            raise DefinitionError(given_name, f"must be 'request', 'response' or 'both', not {phase!r}", field="phase")
+        if sees not in ("leaves", "arrived"):
+            raise DefinitionError(given_name, f"must be 'leaves' or 'arrived', not {sees!r}", field="sees")
+        _refuse_unknown_keys(given_name, "priority_hint", priority_hint, ("request", "response"))
+        _refuse_unknown_keys(given_name, "compat", compat, ("min_protocol", "max_protocol"))
+        if timeout is not None and not 0 < timeout < math.inf:
             raise DefinitionError(given_name, f"must be a positive number of seconds, not {timeout!r}", field="timeout")
         self.handler: Callable[..., Any] = handler
         self.signature = Signature(given_name, handler)
@@ -89,10 +97,10 @@ class Interceptor(Generic[P, R]):
         self.config_model = self.signature.config_model
         self.bindings = Bindings()
         self.group: str | None = None
-        unknown = [need for need in needs if need not in NEEDS]
-        if unknown:
+        declared = frozenset(needs)
+        if unknown := sorted(declared - frozenset(NEEDS)):
             raise DefinitionError(given_name, f"unknown need {unknown[0]!r}; known: {', '.join(NEEDS)}", field="needs")
-        self.needs: frozenset[str] = frozenset(needs) | {
+        self.needs: frozenset[str] = declared | {
             NEEDED_BY_PARAMETER[parameter] for parameter in self.signature.names if parameter in NEEDED_BY_PARAMETER
         }
         self.descriptor = _describe(
@@ -152,8 +160,8 @@ class Interceptor(Generic[P, R]):
     def __get__(self, instance: object, owner: type | None = None) -> Interceptor[..., R]: ...
     def __get__(self, instance: object | None, owner: type | None = None) -> Interceptor[..., R]:
         """Bind a decorated method to its object."""
-        if instance is None:
-            return self
+        if instance is None or not self.signature.is_method:
+            return self  # on the class, or a decorated function that only lives in a class body
         bound = self._clone()
         bound.handler = self.handler.__get__(instance, owner)
         bound.signature = copy(self.signature)
@@ -204,6 +212,14 @@ def _schema_of(model: type[BaseModel] | None) -> dict[str, Any] | None:
     return model.model_json_schema(by_alias=True) if model is not None else None
 
 
+def _refuse_unknown_keys(name: str, field: str, given: object, known: tuple[str, ...]) -> None:
+    # A peer's descriptor may have keys of a later revision; an author's may not, since they would be typing errors.
+    if not isinstance(given, Mapping):
+        return
+    if unknown := [key for key in cast("Mapping[object, object]", given) if key not in known]:
+        raise DefinitionError(name, f"unknown key {unknown[0]!r}; known: {', '.join(known)}", field=field)
+
+
 def _describe(name: str, **fields: Any) -> Descriptor:
     given = {key: value for key, value in fields.items() if value is not None}
     try:
@@ -214,13 +230,17 @@ def _describe(name: str, **fields: Any) -> Descriptor:
 
 def definition_error(name: str, error: ValidationError) -> DefinitionError:
     """Say in one sentence what a descriptor's first fault is."""
-    first = error.errors()[0]
+    errors = error.errors()
+    # Of a union the alternative that was meant is the one whose own check failed.
+    first = next((one for one in errors if one["type"] == "value_error"), errors[0])
     field = str(first["loc"][0]) if first["loc"] else None
     problem = first["msg"].removeprefix("Value error, ")
     if first["type"] in ("too_short", "missing") and field == "hooks":
         problem = "needs at least one event"
     elif first["type"] == "too_short":
         problem = "must not be empty"
+    elif first["type"] == "missing" and len(first["loc"]) > 1:
+        problem = f"needs {to_snake(str(first['loc'][-1]))!r}"
     return DefinitionError(name, problem, field=_author_word(field, first["loc"]))
 
 
@@ -387,7 +407,7 @@ def interceptors_of(contribution: object) -> list[Interceptor[..., Any]]:
     """Return the interceptors that an object contributes: itself, or its decorated methods in order of definition.
 
     Raises:
-        DefinitionError: it contributes none, or is an unbound decorated method.
+        DefinitionError: it contributes none, is an unbound decorated method, or hides one of a base class.
     """
     if isinstance(contribution, Interceptor):
         interceptor = cast("Interceptor[..., Any]", contribution)
@@ -397,8 +417,17 @@ def interceptors_of(contribution: object) -> list[Interceptor[..., Any]]:
     found: dict[str, None] = {}
     for owner in reversed(type(contribution).__mro__):
         found.update(dict.fromkeys(key for key, value in vars(owner).items() if isinstance(value, Interceptor)))
-    bound = [cast("Interceptor[..., Any]", getattr(contribution, key)) for key in found]
-    interceptors = [interceptor for interceptor in bound if isinstance(interceptor, Interceptor)]
+    interceptors: list[Interceptor[..., Any]] = []
+    for key in found:
+        value: object = getattr(contribution, key)
+        if isinstance(value, Interceptor):
+            interceptors.append(cast("Interceptor[..., Any]", value))
+        elif value is not None:  # a guard must not vanish because somebody forgot a line
+            raise DefinitionError(
+                type(contribution).__name__,
+                "replaces a decorated method by one that is not; decorate it, or set it to None to leave it out",
+                field=key,
+            )
     if not interceptors:
         raise DefinitionError(
             type(contribution).__name__,

@@ -80,6 +80,7 @@ class Chain:
         self._surroundings = Surroundings(store or MemoryStore(), self._sessions, frozenset(gives))
         self._durable = tuple(observer for observer in observers if observer.durable)
         self._queued = tuple(observer for observer in observers if not observer.durable)
+        self._observed = bool(self._durable or self._queued)
         self._workers: dict[str, Worker[Any]] = {}
         self._group: anyio.abc.TaskGroup | None = None
 
@@ -157,7 +158,7 @@ class Chain:
         """Tell whether any entry or observer takes such messages. When not, they may pass as the bytes they are."""
         if event in UNINTERCEPTED_METHODS:
             return False
-        if self._durable or self._queued:
+        if self._observed:
             return True
         return not self._plan(event, phase, direction or default_direction(phase), None, error).empty
 
@@ -182,7 +183,7 @@ class Chain:
 
     def _build(self, event: str, phase: Phase, direction: Direction, version: str | None, error: bool) -> Plan:
         if event in UNINTERCEPTED_METHODS:
-            return Plan(direction == "sending", (), (), ())
+            return Plan(direction == "sending")
         steps = [
             self._at_version(step, version)
             for step in self._steps.values()
@@ -243,19 +244,19 @@ class Chain:
             ChainError: an unknown name, or sinks and queued observers outside of `async with chain:`.
             NotPlainError: the payload is not JSON.
         """
-        started = perf_counter()
         version = context.protocol_version if context is not None else None
         towards = direction if direction is not None else ("sending" if phase == "request" else "receiving")
-        plan = self._plans.get((event, phase, towards, version, error)) or self._plan(
-            event, phase, towards, version, error
-        )
+        plan = self._plans.get((event, phase, towards, version, error))
+        if plan is None:
+            plan = self._plan(event, phase, towards, version, error)
         if interceptors is not None:
             plan = self._filtered(plan, interceptors)
-        observed = bool(self._durable or self._queued)
+        observed = self._observed
         if plan.empty and not observed and config is None:
             if exchange is not None and phase == "request":
                 exchange.keep_request(payload)
-            return ChainExecutionResult(status="success", event=event, phase=phase, final_payload=payload)
+            return ChainExecutionResult(event, phase, payload)
+        started = perf_counter()
         if self._group is None and (plan.sinks or self._queued):
             raise ChainError("sinks and queued observers work in the background: use `async with chain:`")
         if config is not None:

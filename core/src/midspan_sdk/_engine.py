@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
 import anyio
 
-from midspan_sdk._handler import Mutation, reason_of
+from midspan_sdk._handler import UNCHANGED, Mutation, mutation_of, reason_of, validation_of
 from midspan_sdk._outcome import AbortedAt, ChainExecutionResult, Outcome
 from midspan_sdk._plain import NotPlainError, Snapshot, approximate_size
 from midspan_sdk._protected import ProtectedPartError, keep_protected
-from midspan_sdk._results import SinkResult, ValidationResult
+from midspan_sdk._results import ALLOWED, SinkResult, ValidationResult
 from midspan_sdk._steps import DeadlinePassedError, Frame, StateChange, Step, timeout_error
 from midspan_sdk.errors import InterceptorFailedError, InterceptorTimeoutError, InvocationError
 from midspan_sdk.wire import Status
@@ -29,19 +29,27 @@ CHAIN = "chain"
 _CHAIN_DEADLINE = "the chain did not finish within {} ms"
 
 
-@dataclass(frozen=True, slots=True)
 class Plan:
-    """What runs for one event, phase and direction, in order."""
+    """What runs for one event, phase and direction, in order.
 
-    mutate_first: bool
-    mutators: tuple[Step, ...]
-    validators: tuple[Step, ...]
-    sinks: tuple[Step, ...]
+    Attributes:
+        empty: whether nothing matches.
+    """
 
-    @property
-    def empty(self) -> bool:
-        """Whether nothing matches."""
-        return not (self.mutators or self.validators or self.sinks)
+    __slots__ = ("empty", "mutate_first", "mutators", "sinks", "validators")
+
+    def __init__(
+        self,
+        mutate_first: bool,
+        mutators: tuple[Step, ...] = (),
+        validators: tuple[Step, ...] = (),
+        sinks: tuple[Step, ...] = (),
+    ) -> None:
+        self.mutate_first = mutate_first
+        self.mutators = mutators
+        self.validators = validators
+        self.sinks = sinks
+        self.empty = not (mutators or validators or sinks)
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -61,10 +69,10 @@ class Plan:
 class IncompatibleStep:
     """Stands for an entry that does not work with the negotiated protocol version: it fails, and policy decides."""
 
-    inline = True
-
     def __init__(self, step: Step, version: str) -> None:
         self.entry = step.entry
+        self.inline = True
+        self.direct: Callable[[dict[str, Any]], Any] | None = None
         self._version = version
 
     def _fail(self) -> InterceptorFailedError:
@@ -129,7 +137,15 @@ class Run:
             current = self.snapshot
             mutation: Mutation | None = None
             try:
-                if step.inline:
+                direct = step.direct
+                if direct is not None and frame.config is None:
+                    given = current.copy()
+                    value = direct(given)
+                    if value is None and given == current.value:
+                        mutation = UNCHANGED
+                    else:
+                        mutation = mutation_of(value, given=given, original=current.value)
+                elif step.inline:
                     mutation = step.mutate_now(frame, current)
                 else:
                     mutation = await step.mutate(frame, current)
@@ -186,7 +202,12 @@ class Run:
                 waiting.append(index)
                 continue
             try:
-                result = step.validate_now(frame, snapshot)
+                direct = step.direct
+                if direct is not None and frame.config is None:
+                    value = direct(snapshot.copy())
+                    result = ALLOWED if value is None else validation_of(value)
+                else:
+                    result = step.validate_now(frame, snapshot)
                 after = perf_counter()
                 if after - before > step.entry.timeout:
                     raise timeout_error(step, frame)
@@ -202,7 +223,7 @@ class Run:
         for step, outcome in zip(steps, outcomes, strict=True):
             assert outcome is not None
             self.outcomes.append(outcome)
-            if self.aborted is None:
+            if outcome.value is not ALLOWED and self.aborted is None:
                 self._judge(step, outcome)
         if chain_late:
             self._chain_deadline_passed(DeadlinePassedError(chain=True))
@@ -281,18 +302,16 @@ class Run:
 
     def result(self, started: float) -> ChainExecutionResult:
         """Build the execution's result."""
-        payload = self.snapshot.value
-        return ChainExecutionResult(
-            status=self.status,
-            event=self.frame.event,
-            phase=self.frame.phase,
-            final_payload=payload if self.aborted is None else None,
-            outcomes=self.outcomes,
-            total_duration_ms=(perf_counter() - started) * 1000,
-            aborted_at=self.aborted,
-            answer=self.answer if self.aborted is None else None,
-            answered_by=self.answered_by,
-        )
+        passed = self.aborted is None
+        result = ChainExecutionResult(self.frame.event, self.frame.phase, self.snapshot.value if passed else None)
+        result.status = self.status
+        result.outcomes = self.outcomes
+        result.aborted_at = self.aborted
+        if self.answered_by is not None:
+            result.answered_by = self.answered_by
+            result.answer = self.answer if passed else None
+        result.total_duration_ms = (perf_counter() - started) * 1000
+        return result
 
 
 class OutputTooLargeError(Exception):

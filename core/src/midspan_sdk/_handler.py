@@ -74,7 +74,10 @@ class Signature:
             parameters = parameters[1:]
         for parameter in parameters:
             if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
-                raise DefinitionError(name, f"takes *{parameter.name}; name the parameters it needs", field="handler")
+                stars = "*" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else "**"
+                raise DefinitionError(
+                    name, f"takes {stars}{parameter.name}; name the parameters it needs", field="handler"
+                )
             if parameter.name not in PARAMETERS:
                 raise DefinitionError(
                     name,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
 
 from midspan_sdk._entries import ChainEntry
 from midspan_sdk._handler import Mutation
@@ -49,24 +50,22 @@ class FailedResult(WireModel):
     error: dict[str, Any]
 
 
-class Outcome:
-    """What one entry came to; compact, because there is one for every entry of every message."""
+class Outcome(NamedTuple):
+    """What one entry came to; a tuple, because there is one for every entry of every message.
 
-    __slots__ = ("duration", "entry", "error", "given", "value")
+    Attributes:
+        entry: the entry.
+        duration: seconds.
+        value: what it returned; None when it failed.
+        error: how it failed, or None.
+        given: for mutators the payload it was given.
+    """
 
-    def __init__(
-        self,
-        entry: ChainEntry,
-        duration: float,
-        value: ValidationResult | Mutation | None,
-        error: InvocationError | None = None,
-        given: dict[str, Any] | None = None,
-    ) -> None:
-        self.entry = entry
-        self.duration = duration
-        self.value = value
-        self.error = error
-        self.given = given
+    entry: ChainEntry
+    duration: float
+    value: ValidationResult | Mutation | None
+    error: InvocationError | None = None
+    given: dict[str, Any] | None = None
 
     def reason(self) -> str:
         """Return why the entry blocked, in words fit for a peer."""
@@ -93,48 +92,25 @@ class ChainExecutionResult:
         answer: the result that a mutator answered the request with, or None.
         answered_by: that mutator, or None.
         aborted_at: the first entry that blocked, or None.
+        modified: whether a mutator changed the payload.
+        outcomes: what each entry came to, in the order of the stages and of the entries within.
         total_duration_ms: of the whole run.
     """
 
-    __slots__ = (
-        "_decision_id",
-        "_outcomes",
-        "aborted_at",
-        "answer",
-        "answered_by",
-        "event",
-        "final_payload",
-        "modified",
-        "phase",
-        "status",
-        "total_duration_ms",
-    )
+    # Defaults stand on the class: most messages match nothing, and pay for three assignments only.
+    status: Status = "success"
+    modified: bool = False
+    aborted_at: AbortedAt | None = None
+    answer: dict[str, Any] | None = None
+    answered_by: str | None = None
+    total_duration_ms: float = 0.0
+    outcomes: Sequence[Outcome] = ()
+    _decision_id: str | None = None
 
-    def __init__(
-        self,
-        *,
-        status: Status,
-        event: str,
-        phase: Phase,
-        final_payload: dict[str, Any] | None,
-        modified: bool = False,
-        outcomes: list[Outcome] | tuple[()] = (),
-        total_duration_ms: float = 0.0,
-        aborted_at: AbortedAt | None = None,
-        answer: dict[str, Any] | None = None,
-        answered_by: str | None = None,
-    ) -> None:
-        self.status: Status = status
+    def __init__(self, event: str, phase: Phase, final_payload: dict[str, Any] | None) -> None:
         self.event = event
         self.phase: Phase = phase
         self.final_payload = final_payload
-        self.modified = modified
-        self.aborted_at = aborted_at
-        self.answer = answer
-        self.answered_by = answered_by
-        self.total_duration_ms = total_duration_ms
-        self._outcomes = outcomes
-        self._decision_id: str | None = None
 
     @property
     def decision_id(self) -> str:
@@ -144,20 +120,15 @@ class ChainExecutionResult:
         return self._decision_id
 
     @property
-    def outcomes(self) -> list[Outcome] | tuple[()]:
-        """What each entry came to, in the order of the stages and of the entries within."""
-        return self._outcomes
-
-    @property
     def results(self) -> list[InterceptorResult | FailedResult]:
         """Every validator's and mutator's result, audit and failures included; sinks run later and have none here."""
-        return [result_of(outcome, self.phase) for outcome in self._outcomes]
+        return [result_of(outcome, self.phase) for outcome in self.outcomes]
 
     @property
     def validation_summary(self) -> ValidationSummary:
         """How many messages of each severity the validators left."""
         counts: dict[Severity, int] = {"error": 0, "warn": 0, "info": 0}
-        for outcome in self._outcomes:
+        for outcome in self.outcomes:
             if outcome.entry.type != "validation":
                 continue
             if outcome.error is not None:

@@ -6,12 +6,16 @@ which the scan notes the places, so that a copy costs as much as the payload has
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from math import isfinite
 from typing import Any, cast
 
 Plan = tuple[tuple[Any, Any], ...]
 """Where a container's own containers are: `(key or index, their plan)`."""
+
+kind_of: Callable[[object], Any] = type
+"""`type`, typed so that comparing its result says nothing of the value's parts."""
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
@@ -25,30 +29,42 @@ class NotPlainError(ValueError):
         super().__init__(f"{path}: {problem}")
 
 
-def _scan(value: Any) -> Plan:
-    if type(value) is dict:
-        found: list[tuple[Any, Any]] | None = None
-        for key, child in cast("dict[Any, Any]", value).items():
-            if type(key) is not str:
-                raise NotPlainError("$", "a key is not a string")
-            kind = cast("type[Any]", type(child))
-            if kind is dict or kind is list:
-                if found is None:
-                    found = []
-                found.append((key, _scan(child)))
-            elif kind not in _SCALARS or (kind is float and not math.isfinite(child)):
-                raise NotPlainError("$", "not plain JSON")
-        return tuple(found) if found else ()
-    found = None
-    for index, child in enumerate(cast("list[Any]", value)):
-        kind = cast("type[Any]", type(child))
-        if kind is dict or kind is list:
-            if found is None:
-                found = []
-            found.append((index, _scan(child)))
-        elif kind not in _SCALARS or (kind is float and not math.isfinite(child)):
-            raise NotPlainError("$", "not plain JSON")
+def _scan_object(value: dict[Any, Any]) -> Plan:
+    found: list[tuple[Any, Plan]] | None = None
+    for key, child in value.items():
+        if type(key) is not str:
+            raise NotPlainError("$", "a key is not a string")
+        kind = kind_of(child)
+        if kind in _SCALARS:
+            if kind is float and not isfinite(child):
+                raise NotPlainError("$", "is not a finite number")
+            continue
+        if found is None:
+            found = []
+        found.append((key, _scan(kind, child)))
     return tuple(found) if found else ()
+
+
+def _scan_array(value: list[Any]) -> Plan:
+    found: list[tuple[Any, Plan]] | None = None
+    for index, child in enumerate(value):
+        kind = kind_of(child)
+        if kind in _SCALARS:
+            if kind is float and not isfinite(child):
+                raise NotPlainError("$", "is not a finite number")
+            continue
+        if found is None:
+            found = []
+        found.append((index, _scan(kind, child)))
+    return tuple(found) if found else ()
+
+
+def _scan(kind: Any, value: Any) -> Plan:
+    if kind is dict:
+        return _scan_object(value)
+    if kind is list:
+        return _scan_array(value)
+    raise NotPlainError("$", "is not plain JSON")
 
 
 def _copy(value: Any, plan: Plan) -> Any:
@@ -62,6 +78,10 @@ def _copy(value: Any, plan: Plan) -> Any:
 class Snapshot:
     """A payload that nobody may change, from which anybody can have a copy.
 
+    Attributes:
+        value: the payload.
+        copy: call it for a copy that shares no container with anything.
+
     Args:
         value: a JSON object. Dict and list subclasses, tuples and mappings are taken over as plain ones.
 
@@ -69,28 +89,23 @@ class Snapshot:
         NotPlainError: the value is not JSON: another type, a key that is no string, NaN, an infinity, a cycle.
     """
 
-    __slots__ = ("_plan", "value")
+    __slots__ = ("copy", "value")
 
     def __init__(self, value: Mapping[str, Any]) -> None:
-        self.value: dict[str, Any]
-        self._plan: Plan
         try:
             if type(value) is dict:
-                self._plan = _scan(value)
-                self.value = value
+                plain_value = cast("dict[str, Any]", value)
+                self._take(plain_value, _scan_object(plain_value))
                 return
         except NotPlainError:
             pass  # read once more, slowly, which finds the path or makes it plain
         except RecursionError:
             raise NotPlainError("$", "nested too deeply") from None
-        self.value = plain_object(cast("Mapping[str, Any]", value))
-        self._plan = _scan(self.value)
+        self._take(value := plain_object(cast("Mapping[str, Any]", value)), _scan_object(value))
 
-    def copy(self) -> dict[str, Any]:
-        """Return a copy that shares no container with anything."""
-        if not self._plan:
-            return self.value.copy()
-        return _copy(self.value, self._plan)
+    def _take(self, value: dict[str, Any], plan: Plan) -> None:
+        self.value = value
+        self.copy: Callable[[], dict[str, Any]] = partial(_copy, value, plan) if plan else value.copy
 
 
 def plain_object(value: object, *, path: str = "$") -> dict[str, Any]:
@@ -114,9 +129,9 @@ def plain(value: Any, path: str = "$") -> Any:
         NotPlainError: some part of it is not JSON; `path` says which.
         RecursionError: it is nested too deeply, or contains itself.
     """
-    kind = cast("type[Any]", type(value))
+    kind = kind_of(value)
     if kind in _SCALARS:
-        if kind is float and not math.isfinite(value):
+        if kind is float and not isfinite(value):
             raise NotPlainError(path, "is not a finite number")
         return value
     if isinstance(value, Mapping):
@@ -161,7 +176,7 @@ def approximate_size(value: Any) -> int:
 
 def changed_paths(before: Any, after: Any, path: str = "$") -> list[str]:
     """Return the JSON paths at which two plain values differ, outermost difference only, in order of appearance."""
-    if type(before) is dict and type(after) is dict:
+    if kind_of(before) is dict and kind_of(after) is dict:
         old, new = cast("dict[str, Any]", before), cast("dict[str, Any]", after)
         found: list[str] = []
         for key in [*old, *(key for key in new if key not in old)]:
@@ -171,7 +186,7 @@ def changed_paths(before: Any, after: Any, path: str = "$") -> list[str]:
             elif old[key] is not new[key]:
                 found += changed_paths(old[key], new[key], where)
         return found
-    if type(before) is list and type(after) is list:
+    if kind_of(before) is list and kind_of(after) is list:
         olds, news = cast("list[Any]", before), cast("list[Any]", after)
         if len(olds) == len(news):
             return [
@@ -180,5 +195,5 @@ def changed_paths(before: Any, after: Any, path: str = "$") -> list[str]:
                 if a is not b
                 for where in changed_paths(a, b, f"{path}[{index}]")
             ]
-    unchanged = same(cast("Any", before), cast("Any", after))
+    unchanged = same(before, after)
     return [] if unchanged else [path]

@@ -162,6 +162,8 @@ class Step(Protocol):
     entry: ChainEntry
     inline: bool
     """Whether `*_now` can be used: the handler cannot suspend."""
+    direct: Callable[[dict[str, Any]], Any] | None
+    """For handlers that take the payload only and cannot suspend: the shortest way to their return value."""
 
     def validate_now(self, frame: Frame, snapshot: Snapshot) -> ValidationResult: ...
     def mutate_now(self, frame: Frame, snapshot: Snapshot) -> Mutation: ...
@@ -212,6 +214,29 @@ class DeadlinePassedError(Exception):
         super().__init__("deadline passed")
 
 
+def stepped_value(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Return what a coroutine that cannot suspend comes to."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        return stop.value
+    coroutine.close()
+    raise RuntimeError("a handler without `await` suspended")
+
+
+def _stepping(handler: Callable[..., Any]) -> Callable[[dict[str, Any]], Any]:
+    def step(payload: dict[str, Any]) -> Any:
+        coroutine = handler(payload)
+        try:
+            coroutine.send(None)
+        except StopIteration as stop:
+            return stop.value
+        coroutine.close()
+        raise RuntimeError("a handler without `await` suspended")
+
+    return step
+
+
 class LocalStep:
     """Calls a handler in this process: same isolation, checks, deadline and errors as over the wire."""
 
@@ -223,10 +248,10 @@ class LocalStep:
         "_surroundings",
         "_takes_state",
         "_typed",
+        "direct",
         "entry",
         "inline",
         "interceptor",
-        "simple",
     )
 
     def __init__(self, interceptor: Interceptor[..., Any], entry: ChainEntry, surroundings: Surroundings) -> None:
@@ -239,15 +264,15 @@ class LocalStep:
         names = interceptor.signature.names
         self._takes_state = "state" in names
         self._typed = interceptor.signature.typed
-        self.simple = names == ("payload",) and not interceptor.signature.keyword_only
+        simple = self.inline and names == ("payload",) and not interceptor.signature.keyword_only
+        self.direct: Callable[[dict[str, Any]], Any] | None = None
+        if simple:
+            self.direct = _stepping(interceptor.handler) if self._stepped else interceptor.handler
         self._arguments = [(name, self._getter(name)) for name in names]
         self._keyword_only = interceptor.signature.keyword_only
 
     def validate_now(self, frame: Frame, snapshot: Snapshot) -> ValidationResult:
         """Run a validator that cannot suspend."""
-        if self.simple:
-            value = self._handler(snapshot.copy())
-            return validation_of(self._stepped_value(value) if self._stepped else value)
         call = _Call(self, frame, snapshot)
         result = validation_of(call.run_now())
         call.commit()
@@ -255,12 +280,6 @@ class LocalStep:
 
     def mutate_now(self, frame: Frame, snapshot: Snapshot) -> Mutation:
         """Run a mutator that cannot suspend."""
-        if self.simple:
-            given = snapshot.copy()
-            value = self._handler(given)
-            if self._stepped:
-                value = self._stepped_value(value)
-            return mutation_of(value, given=given, original=snapshot.value)
         call = _Call(self, frame, snapshot)
         mutation = call.mutation(call.run_now())
         call.commit()
@@ -284,14 +303,6 @@ class LocalStep:
         result = sink_of(await call.run())
         call.commit()
         return result
-
-    def _stepped_value(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        try:
-            coroutine.send(None)
-        except StopIteration as stop:
-            return stop.value
-        coroutine.close()
-        raise RuntimeError("a handler without `await` suspended")
 
     def _getter(self, name: str) -> Callable[[_Call], Any]:
         interceptor, surroundings = self.interceptor, self._surroundings
@@ -339,7 +350,7 @@ class _Call:
 
     def run_now(self) -> Any:
         value = self.start()
-        return self.step._stepped_value(value) if self.step._stepped else value  # pyright: ignore[reportPrivateUsage]
+        return stepped_value(value) if self.step._stepped else value  # pyright: ignore[reportPrivateUsage]
 
     async def run(self) -> Any:
         """Run the handler to its end or its deadline."""
@@ -467,9 +478,16 @@ def _invocation(call: _Call) -> Invocation:
             event=call.frame.event,
             phase=call.frame.phase,
             timeout_ms=round(call.step.entry.timeout * 1000),
-            context=call.frame.context,
+            context=_context(call),
         )
     return call.invocation
+
+
+def _context(call: _Call) -> InvocationContext:
+    context = call.frame.context
+    if context.principal is None or not context.principal.claims:
+        return context
+    return context.model_copy(deep=True)  # claims are a dict, the one part of a context that could be edited
 
 
 def _nothing(call: _Call) -> Any:
@@ -484,7 +502,7 @@ _GETTERS: dict[str, Callable[[_Call], Any]] = {
     "event": lambda call: call.frame.event,
     "phase": lambda call: call.frame.phase,
     "config": _config,
-    "context": lambda call: call.frame.context,
+    "context": _context,
     "state": _state,
     "invocation": _invocation,
     "tools": _nothing,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, cast
 
 from pydantic import BaseModel
@@ -44,7 +45,33 @@ def _merge(original: Any, before: Any, after: Any) -> Any:
         return merged
     if isinstance(original, list) and isinstance(before, list) and isinstance(after, list):
         items, old_items = cast("list[Any]", original), cast("list[Any]", before)
-        new_items = cast("list[Any]", after)
-        if len(items) == len(old_items) == len(new_items):
-            return [_merge(*triple) for triple in zip(items, old_items, new_items, strict=True)]
+        if len(items) == len(old_items):
+            return _merge_items(items, old_items, cast("list[Any]", after))
     return cast("Any", after)
+
+
+def _merge_items(originals: list[Any], before: list[Any], after: list[Any]) -> list[Any]:
+    """Return the list as it is after, each item with the unknown keys of the item it was.
+
+    An item that the handler did not edit is recognised wherever it now stands, so that filtering and sorting keep what
+    the model does not know. An edited item is recognised by its place, when the list has as many items as before.
+    """
+    unclaimed: dict[str, list[int]] = {}
+    for index, item in enumerate(before):
+        unclaimed.setdefault(_text(item), []).append(index)
+    merged: list[Any] = [None] * len(after)
+    edited: list[int] = []
+    for index, item in enumerate(after):
+        if places := unclaimed.get(_text(item)):
+            merged[index] = originals[places.pop(0)]
+        else:
+            edited.append(index)
+    free = {index for places in unclaimed.values() for index in places}
+    for index in edited:
+        in_place = len(before) == len(after) and index in free
+        merged[index] = _merge(originals[index], before[index], after[index]) if in_place else after[index]
+    return merged
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)

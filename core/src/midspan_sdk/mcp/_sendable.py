@@ -29,23 +29,25 @@ def check_sendable(value: dict[str, Any]) -> None:
     _check(value, MAX_DEPTH)
 
 
-def _check(value: Any, room: int) -> None:
-    kind: object = type(value)
-    if kind is str:
+def _check(value: object, room: int) -> None:
+    if isinstance(value, str):
         _check_text(value)
-    elif kind is dict:
-        if room == 0:
-            raise UnsendableError(f"is nested deeper than {MAX_DEPTH} levels")
-        for key, child in cast("dict[str, Any]", value).items():
+    elif isinstance(value, dict):
+        _check_room(room)
+        for key, child in cast("dict[str, object]", value).items():
             _check_text(key)
             _check(child, room - 1)
-    elif kind is list:
-        if room == 0:
-            raise UnsendableError(f"is nested deeper than {MAX_DEPTH} levels")
-        for child in cast("list[Any]", value):
+    elif isinstance(value, list):
+        _check_room(room)
+        for child in cast("list[object]", value):
             _check(child, room - 1)
-    elif kind is int and value.bit_length() > MAX_INTEGER_BITS:
+    elif isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
         raise UnsendableError("holds an integer of more than 4,200 digits")
+
+
+def _check_room(room: int) -> None:
+    if room == 0:
+        raise UnsendableError(f"is nested deeper than {MAX_DEPTH} levels")
 
 
 def _check_text(text: str) -> None:
