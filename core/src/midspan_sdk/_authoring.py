@@ -144,7 +144,7 @@ class Interceptor(Generic[P, R]):
 
     @property
     def state_group(self) -> str:
-        """Whose state it shares: its plugin instance's, which is the part of its name before the last dot."""
+        """Whose state it shares: its plugin instance's, else its object's, else of all with its name's prefix."""
         return self.group if self.group is not None else self.name.rpartition(".")[0] or self.name
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -164,6 +164,8 @@ class Interceptor(Generic[P, R]):
             return self  # on the class, or a decorated function that only lives in a class body
         bound = self._clone()
         bound.handler = self.handler.__get__(instance, owner)
+        if bound.group is None:
+            bound.group = type(instance).__qualname__
         bound.signature = copy(self.signature)
         bound.signature.is_method = False
         return bound

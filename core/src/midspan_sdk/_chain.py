@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 from pydantic import ValidationError
@@ -32,6 +33,11 @@ from midspan_sdk.errors import (
     UnmetNeedError,
 )
 from midspan_sdk.wire import UNINTERCEPTED_METHODS, Direction, Phase
+
+if TYPE_CHECKING:
+    from mcp import Client, ClientSession
+
+    from midspan_sdk.mcp._servers import ServerEntries
 
 logger = logging.getLogger("midspan.chain")
 
@@ -73,6 +79,7 @@ class Chain:
         max_payload_bytes: int = MAX_PAYLOAD_BYTES,
     ) -> None:
         self._steps: dict[str, Step] = {}
+        self._servers: list[ServerEntries] = []
         self._plans: dict[tuple[str, str, str, str | None, bool], Plan] = {}
         self._timeout = timeout
         self._max_bytes = max_payload_bytes
@@ -83,6 +90,7 @@ class Chain:
         self._observed = bool(self._durable or self._queued)
         self._workers: dict[str, Worker[Any]] = {}
         self._group: anyio.abc.TaskGroup | None = None
+        self._connections: anyio.abc.TaskGroup | None = None
 
     # Entries
 
@@ -130,6 +138,69 @@ class Chain:
         except ValidationError as error:
             raise definition_error(interceptor.name, error) from error
         return ChainEntry(interceptor.descriptor, overrides=overrides, timeout=interceptor.timeout)
+
+    async def add_server(
+        self,
+        client_or_factory: Client | ClientSession | Callable[[], AbstractAsyncContextManager[Client | ClientSession]],
+        *,
+        overrides: Mapping[str, InterceptorOverrides | dict[str, Any]] | None = None,
+        alias: str | Mapping[str, str] | None = None,
+    ) -> None:
+        """Add all interceptors of a server, found through an MCP client session.
+
+        Args:
+            client_or_factory: an open `mcp.Client` or `ClientSession`, which stays the caller's; or a function that
+                makes one, called again when the connection is lost, which needs `async with chain:`.
+            overrides: policy by name in the chain.
+            alias: a prefix for all names (`central` makes `central.<name>`), or new names by the server's names.
+
+        Raises:
+            PeerError: the server cannot be reached, or a descriptor is bad; nothing was added.
+            DuplicateInterceptorError: a name is in the chain already; names both servers.
+            DefinitionError: an override is not acceptable.
+            ChainError: an override names no interceptor of the server.
+        """
+        from midspan_sdk.mcp._servers import ServerEntries, connection_for, server_label
+
+        label = server_label(client_or_factory, alias)
+        connection = await connection_for(
+            client_or_factory,
+            server=label,
+            start=self._connections.start if self._connections is not None else None,
+            changed=self._refresh_steps,
+        )
+        entries = ServerEntries(connection, alias=alias, overrides=overrides)
+        steps = entries.steps()
+        for name, step in steps.items():
+            if (present := self._steps.get(name)) is not None:
+                raise DuplicateInterceptorError(name, _both(present.entry, step.entry), field="name")
+        self._servers.append(entries)
+        self._steps.update(steps)
+        self._plans.clear()
+        self._start_workers()
+
+    async def refresh(self) -> None:
+        """List the interceptors of all servers again.
+
+        An entry that its server no longer offers stays and fails, so that its policy decides; new ones join.
+
+        Raises:
+            PeerError: a server cannot be reached, or its listing cannot be used; the chain stays as it was.
+        """
+        for entries in self._servers:
+            await entries.connection.refresh()
+        self._refresh_steps()
+
+    def _refresh_steps(self) -> None:
+        for entries in self._servers:
+            for name, step in entries.steps().items():
+                present = self._steps.get(name)
+                if present is not None and present.entry.server != step.entry.server:
+                    logger.error("left out: %s", DuplicateInterceptorError(name, _both(present.entry, step.entry)))
+                    continue
+                self._steps[name] = step
+        self._plans.clear()
+        self._start_workers()
 
     def _check_needs(self, interceptor: Interceptor[..., Any]) -> None:
         for need in sorted(interceptor.needs - self._surroundings.gives):
@@ -352,8 +423,8 @@ class Chain:
         """Start the background workers."""
         if self._group is not None:
             raise ChainError("this chain is already entered")
-        self._group = anyio.create_task_group()
-        await self._group.__aenter__()
+        self._connections = await anyio.create_task_group().__aenter__()
+        self._group = await anyio.create_task_group().__aenter__()
         self._start_workers()
         return self
 
@@ -366,7 +437,14 @@ class Chain:
         for worker in self._workers.values():
             worker.close()
         group.cancel_scope.deadline = anyio.current_time() + DRAIN_TIMEOUT
-        suppressed = await group.__aexit__(kind, error, traceback)
+        try:
+            suppressed = await group.__aexit__(kind, error, traceback)
+        finally:
+            # Only now: a sink that is drained may live on a server.
+            connections, self._connections = self._connections, None
+            assert connections is not None
+            connections.cancel_scope.cancel()
+            await connections.__aexit__(None, None, None)
         for worker in self._workers.values():
             if worker.dropped or worker.failed:
                 logger.warning("%s: %d dropped, %d failed", worker.name, worker.dropped, worker.failed)
@@ -377,6 +455,13 @@ class Chain:
 async def _record(item: tuple[Step, Frame, Snapshot]) -> None:
     step, frame, snapshot = item
     await step.record(frame, snapshot)
+
+
+def _both(present: ChainEntry, added: ChainEntry) -> str:
+    def where(entry: ChainEntry) -> str:
+        return f"server {entry.server!r}" if entry.server is not None else "this process"
+
+    return f"is on {where(present)} and on {where(added)}; give one of them an alias"
 
 
 def _observer_key(observer: Observer) -> str:

@@ -161,6 +161,8 @@ class WrongReturnError(TypeError):
 
 
 def _wrong(kind: str, value: object, accepted: str) -> WrongReturnError:
+    if inspect.iscoroutine(value):
+        value.close()  # nobody will await it; Python would warn of that somewhere else, later
     return WrongReturnError(f"a {kind} may return {accepted}; this one returned {type(value).__name__}")
 
 

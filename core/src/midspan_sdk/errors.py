@@ -109,7 +109,7 @@ class InterceptorTimeoutError(InvocationError):
 
     def __init__(self, interceptor: str, *, timeout_ms: int, phase: wire.Phase) -> None:
         self.timeout_ms = timeout_ms
-        self.phase = phase
+        self.phase: wire.Phase = phase
         super().__init__(
             interceptor,
             data={"timeoutMs": timeout_ms, "phase": phase},
@@ -136,7 +136,7 @@ class LostServerError(InterceptorFailedError):
 
 
 class ChainError(MidspanError):
-    """A chain was used in a way it does not allow: an unknown name, a chain that is not entered, a widening override."""
+    """A chain was used in a way it does not allow: an unknown name, work in the background without its block."""
 
 
 class PeerError(MidspanError):

@@ -16,7 +16,7 @@ from midspan_sdk.wire import InterceptorType
 
 logger = logging.getLogger("midspan.mcp")
 
-MAX_PAGES: Final = 1000
+MAX_PAGES: Final = 200
 MAX_DESCRIPTORS: Final = 100_000
 _KNOWN_TYPES: Final = frozenset[str](get_args(InterceptorType))
 

@@ -32,6 +32,7 @@ _RESERVED: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*\.(?:modelcontextprotocol|m
 
 Visit = Callable[[Text], str | None]
 Container = dict[str, Any] | list[Any] | Repeated
+_CONTAINERS: Final = (dict, list, Repeated)
 
 
 def edit_text(payload: dict[str, Any], editor: Visit) -> dict[str, Any] | None:
@@ -61,7 +62,7 @@ def find_text(payload: dict[str, Any], parts: Collection[Part] | None = None) ->
     """
     found: list[Text] = []
     wanted = frozenset(parts) if parts is not None else EDITABLE_PARTS | PROTECTED_PARTS
-    walk = _Walk(found.append, wanted)
+    walk = _Walk(cast("Visit", found.append), wanted)
     walk.over(payload, _Frame(payload, ROOT, "value", top=True))
     return found
 
@@ -154,7 +155,7 @@ def _members(container: Container) -> Iterable[tuple[Any, Any]]:
 
 
 class _Walk:
-    def __init__(self, visit: Callable[[Text], str | None] | Callable[[Text], None], parts: frozenset[Part]) -> None:
+    def __init__(self, visit: Visit, parts: frozenset[Part]) -> None:
         self._visit = visit
         self._parts = parts
 
@@ -170,36 +171,42 @@ class _Walk:
         Returns:
             The changed container, or None when nothing changed; always None for JSON in a text.
         """
+        visit, parts = self._visit, self._parts
         stack: list[_Frame] = []
         position = -1
         while True:
+            part, place, media = frame.part, frame.place, frame.media
+            special = frame.top or frame.meta
             for step, child in frame.items:
-                part = frame.part
                 name: Any = step
                 if isinstance(step, str):
                     position += 1
-                    part = frame.part_of(step)
-                    if step == _UNSEEN and frame.top:
-                        continue
-                    key_part: Part = "key" if part in EDITABLE_PARTS or frame.top else part
-                    if key_part in self._parts and (new := self._key(frame, step, key_part)) is not None:
-                        name = new
-                        if strings is not None:
-                            strings[position] = new
+                    if special:
+                        if step == _UNSEEN and frame.top:
+                            continue
+                        part = frame.part_of(step)
+                    key_part: Part = "key" if part == "value" or frame.top else part
+                    if key_part in parts:
+                        new = visit(Text(step, key_part, place))
+                        if new is not None and new != step and key_part == "key":
+                            name = frame.free_name(step, new)
+                            if strings is not None:
+                                strings[position] = name
                 if isinstance(child, str):
                     position += 1
-                    if part not in self._parts or (frame.media is not None and step == frame.media) or not child:
+                    if part not in parts or not child or (media is not None and step == media):
                         continue
-                    new = self._text(child, part, frame.place, name, depth)
-                    if new is not None:
-                        if strings is not None:
-                            strings[position] = new
-                        else:
-                            frame.change(step, new)
-                elif isinstance(child, dict | list | Repeated) and child:
+                    new = self._text(child, part, place, name, depth)
+                    if new is None:
+                        continue
+                    if strings is not None:
+                        strings[position] = new
+                    else:
+                        frame.change(step, new)
+                elif isinstance(child, _CONTAINERS) and child:
                     stack.append(frame)
                     meta = step == "_meta" and depth == 0
-                    frame = _Frame(cast("Container", child), Place(frame.place, name), part, step=step, meta=meta)
+                    frame = _Frame(cast("Container", child), Place(place, name), part, step=step, meta=meta)
                     break
             else:
                 if strings is None:
@@ -212,18 +219,15 @@ class _Walk:
                     return None
                 frame = stack.pop()
 
-    def _key(self, frame: _Frame, key: str, part: Part) -> str | None:
-        new = self._visit(Text(key, part, frame.place))
-        if new is None or new == key or part not in EDITABLE_PARTS:
-            return None
-        return frame.free_name(key, new)
-
     def _text(self, value: str, part: Part, place: Place, step: Any, depth: int) -> str | None:
         if depth < _JSON_DEPTH and (parsed := read_json(value)) is not None:
             changed: dict[int, str] = {}
             inside = Place(Place(place, step), IN_JSON)
             self.over(parsed, _Frame(parsed, inside, part), depth + 1, changed)
             return replace_strings(value, changed) if changed else None
+        if ";base64," not in value and ";BASE64," not in value:
+            new = self._visit(Text(value, part, place, step))
+            return new if new != value else None
         replacements: list[tuple[int, int, str]] = []
         for start, end in outside_data_uris(value):
             piece = value[start:end]
