@@ -1,0 +1,23 @@
+"""`midspan demo`: see it work."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+
+@click.command()
+def demo() -> None:
+    """Watch the gateway allow, block and redact: a real client and a real server, no network, no config."""
+    import anyio
+    from rich.console import Console
+
+    progress = Console(stderr=True)
+    with progress.status("starting a client, a gateway and a server ..."):
+        from midspan.demo import play, show
+
+        performance = anyio.run(play)
+    show(performance, Console())
+    if not all(scene.expected for scene in performance.scenes):
+        sys.exit(1)
