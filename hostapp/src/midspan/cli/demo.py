@@ -15,7 +15,8 @@ def demo() -> None:
 
     progress = Console(stderr=True)
     with progress.status("starting a client, a gateway and a server ..."):
-        from midspan.demo import play, show
+        from midspan.demo.play import play
+        from midspan.demo.show import show
 
         performance = anyio.run(play)
     show(performance, Console())

@@ -1,6 +1,4 @@
-"""The demo: a real client, a real server, and the real gateway between them. No network, no config, nothing left behind."""
+"""The demo: a real client, a real server, and the real gateway between them.
 
-from midspan.demo._scenes import Scene, play
-from midspan.demo._show import show
-
-__all__ = ["Scene", "play", "show"]
+No network, no config, nothing left behind. `play` plays it, `show` prints it, `server` is the server's process.
+"""

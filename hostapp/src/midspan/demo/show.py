@@ -9,11 +9,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from midspan.demo._scenes import Performance, Scene
+from midspan.demo.play import Performance, Scene
+
+_AUDIT_FIELDS = ("timestamp", "event", "target", "status", "blocked_by", "reason", "arrived_digest")
 
 _NEXT = """\
 midspan plugins list                       what is installed, and what is enabled
-midspan run --plugin policy -- COMMAND     guard a server: put this in front of its command in your client's config
+midspan run --plugin secrets -- COMMAND    guard a server: put this in front of its command in your client's config
 midspan plugins show policy                what a plugin adds, and its settings"""
 
 
@@ -67,11 +69,12 @@ def _call(tool: str, arguments: dict[str, Any]) -> str:
 
 
 def _show_audit(records: tuple[dict[str, Any], ...], console: Console) -> None:
-    blocked = [record for record in records if record.get("blocked_by") or record.get("status") != "success"]
+    blocked = [record for record in records if record.get("status") != "success"]
     console.print(
-        f"[bold]Audit[/]: {len(records)} decisions on file before the messages left, {len(blocked)} of them a denial."
-        " Digests, no values:",
+        f"[bold]Audit[/]: {len(records)} decisions were on file before their messages left, {len(blocked)} of them a"
+        " denial. Part of its line (digests, no values):",
         highlight=False,
     )
     for record in blocked[:1]:
-        console.print(f"    [dim]{escape(json.dumps(record))}[/]", highlight=False, soft_wrap=True)
+        for field in _AUDIT_FIELDS:
+            console.print(f"    [dim]{field:15}[/] {escape(str(record.get(field)))}", highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The demo's MCP server, a process of its own: `python -m midspan.demo._server`.
+"""The demo's MCP server, a process of its own: `python -m midspan.demo.server`.
 
 It writes each call that reaches it, and what it answers, to the file that the environment names; that is the server's
 own view, which the demo shows beside the client's.
@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from mcp.server.mcpserver import MCPServer
 
-VIEW_VARIABLE: Final = "MIDSPAN_DEMO_VIEW"
+from midspan.demo.props import VIEW_VARIABLE, demo_access_key
 
 server = MCPServer("demo-notes", version="1.0")
 
@@ -47,16 +47,6 @@ def send_message(to: str, text: str) -> str:
 def read_settings() -> str:
     """Read the service's settings, among them a key that should not be there."""
     return _record("read_settings", {}, f"region = eu-central-1\naccess_key = {demo_access_key()}")
-
-
-def demo_token() -> str:
-    """Return a token of the right form that never belonged to anybody; put together here, so that no scanner alarms."""
-    return "ghp_" + "midspan0demo" * 3
-
-
-def demo_access_key() -> str:
-    """Return an access key id of the right form that never belonged to anybody."""
-    return "AKIA" + "MIDSPANDEMO" + "Q7WXY"
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 
-from midspan.demo._server import VIEW_VARIABLE, demo_token
+from midspan.demo.props import TOOLS, VIEW_VARIABLE, demo_token
 
 CONFIG: Final = """\
 [plugins.policy]
@@ -77,26 +77,33 @@ class Performance:
 async def play() -> Performance:
     """Play the demo in a temporary folder and return what both ends saw."""
     with tempfile.TemporaryDirectory(prefix="midspan-demo-") as folder:
-        config, audit, view = Path(folder, "midspan.toml"), Path(folder, "audit.jsonl"), Path(folder, "view.jsonl")
-        config.write_text(CONFIG.format(audit=audit), encoding="utf-8")
-        view.touch()
+        config, audit, view = _props(Path(folder))
         gateway = StdioServerParameters(
             command=sys.executable,
-            args=["-m", "midspan", "run", "--config", str(config), "--", sys.executable, "-m", "midspan.demo._server"],
+            args=["-m", "midspan", "run", "--config", str(config), "--", sys.executable, "-m", "midspan.demo.server"],
             env={**os.environ, VIEW_VARIABLE: str(view)},
         )
         async with Client(gateway) as client:
             tools = tuple(sorted(tool.name for tool in (await client.list_tools()).tools))
             scenes = [await _scene(client, view, *call) for call in _calls()]
-        records = tuple(json.loads(line) for line in audit.read_text(encoding="utf-8").splitlines())
-        all_tools = {"delete_note", "read_note", "read_settings", "send_message"}
         return Performance(
             config=CONFIG.format(audit="audit.jsonl"),
             tools=tools,
-            hidden=tuple(sorted(all_tools - set(tools))),
+            hidden=tuple(sorted(TOOLS - set(tools))),
             scenes=tuple(scenes),
-            records=records,
+            records=tuple(_lines(audit)),
         )
+
+
+def _props(folder: Path) -> tuple[Path, Path, Path]:
+    config, audit, view = folder / "midspan.toml", folder / "audit.jsonl", folder / "view.jsonl"
+    config.write_text(CONFIG.format(audit=audit), encoding="utf-8")
+    view.touch()
+    return config, audit, view
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def _calls() -> tuple[tuple[str, str, dict[str, Any]], ...]:
@@ -113,11 +120,11 @@ def _calls() -> tuple[tuple[str, str, dict[str, Any]], ...]:
 
 
 async def _scene(client: Client, view: Path, title: str, tool: str, arguments: dict[str, Any]) -> Scene:
-    before = len(view.read_text(encoding="utf-8").splitlines())
+    before = len(_lines(view))
     result = await client.call_tool(tool, arguments)
     assert isinstance(result, CallToolResult)
     client_got = "\n".join(block.text for block in result.content if isinstance(block, TextContent))
-    seen = [json.loads(line) for line in view.read_text(encoding="utf-8").splitlines()[before:]]
+    seen = _lines(view)[before:]
     server_got: dict[str, Any] | None = seen[0]["arguments"] if seen else None
     server_sent: str | None = seen[0]["answer"] if seen else None
     return Scene(
