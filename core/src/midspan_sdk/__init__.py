@@ -24,6 +24,7 @@ from midspan_sdk._results import (
     allow,
     deny,
 )
+from midspan_sdk._sqlite_store import SQLiteStore
 from midspan_sdk._store import MemoryStore, Store
 from midspan_sdk.errors import (
     ChainError,
@@ -78,6 +79,7 @@ __all__ = [
     "PhasePriorities",
     "Principal",
     "Problem",
+    "SQLiteStore",
     "ServerRef",
     "ServerResolver",
     "SinkResult",
