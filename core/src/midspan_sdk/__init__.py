@@ -4,7 +4,7 @@ A plugin author imports this module only: decorators, hooks, results and errors.
 `Chain` here too. `midspan_sdk.mcp` binds both to the MCP SDK and is the only part that imports it.
 """
 
-from midspan_sdk._authoring import Bindings, Interceptor, mutator, sink, validator
+from midspan_sdk._authoring import Bindings, Interceptor, interceptors_of, mutator, sink, validator
 from midspan_sdk._chain import Chain
 from midspan_sdk._contributions import Command, Problem, ServerRef, ServerResolver
 from midspan_sdk._descriptor import Compat, Descriptor, Hook, PhasePriorities
@@ -95,6 +95,7 @@ __all__ = [
     "allow",
     "deny",
     "hookimpl",
+    "interceptors_of",
     "mutator",
     "sink",
     "validator",

@@ -90,10 +90,10 @@ class PluginError(OperatorError):
         super().__init__(f"{named} ({origin}): {problem}" if origin else f"{named}: {problem}")
 
     def with_hint(self, hint: str) -> PluginError:
-        """Return the same error with a further half-sentence: what to do."""
+        """Return the same error with a remark after it: what to do."""
         return PluginError(
             self.plugin,
-            f"{self.problem}; {hint}",
+            f"{self.problem} ({hint})",
             instance=self.instance,
             distribution=self.distribution,
             version=self.version,

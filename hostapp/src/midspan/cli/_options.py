@@ -11,24 +11,36 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def plugin_options(command: F) -> F:
-    """Add the options that choose config and plugins."""
+def config_option(command: F) -> F:
+    """Add `--config`: the argument `config`, a path or None."""
+    option = click.option(
+        "--config",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Config file; default: $MIDSPAN_CONFIG, then midspan.toml in your config folder.",
+    )
+    return option(command)
+
+
+def selection_options(command: F) -> F:
+    """Add the options that choose among installed plugins: the arguments `config`, `plugins` and `no_plugins`."""
     options = (
-        click.option(
-            "--config",
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="Config file; default: $MIDSPAN_CONFIG, then midspan.toml in your config folder.",
-        ),
         click.option("--plugin", "plugins", multiple=True, metavar="ID", help="Enable a plugin for this run."),
         click.option("--no-plugin", "no_plugins", multiple=True, metavar="ID", help="Block a plugin for this run."),
-        click.option(
-            "--plugin-file",
-            "plugin_files",
-            multiple=True,
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="Load one local Python file as a plugin.",
-        ),
     )
     for option in reversed(options):
         command = option(command)
-    return command
+    return config_option(command)
+
+
+def plugin_options(command: F) -> F:
+    """Add the options that choose config and plugins: what `midspan.plugins.assemble` takes, by the same names."""
+    option = click.option(
+        "--plugin-file",
+        "plugin_files",
+        multiple=True,
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Load one local Python file as a plugin.",
+    )
+    return selection_options(option(command))

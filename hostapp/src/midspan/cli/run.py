@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from midspan.cli._options import plugin_options
+from midspan.cli._output import print_warning
+from midspan.cli._over_stdio import over_stdio
 from midspan.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -33,37 +33,21 @@ def run(
     Put `midspan run [OPTIONS] --` in front of the server's command in the client's config. The server gets the whole
     environment, the working directory and stderr; its exit code is passed on.
     """
-    from midspan.relay import answer_failed_start, claim_standard_streams
 
-    streams = claim_standard_streams()
-    try:
-        code = _guard(streams, config, plugins, no_plugins, plugin_files, command)
-    except OperatorError as error:
-        click.echo(f"midspan: error: {error}", err=True)
-        answer_failed_start(streams, f"midspan: {error}")
-        code = 2
-    sys.stderr.flush()
-    # A plugin's thread that hangs must not keep the process, and with it the client, from ending.
-    os._exit(code)
+    def guard(streams: tuple[int, int]) -> int:
+        from midspan.plugins import assemble
 
+        assembly = assemble(
+            config=config, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=("session", "store")
+        )
+        for warning in assembly.warnings:
+            print_warning(warning)
+        return asyncio.run(_relay(streams, command, assembly))
 
-def _guard(
-    streams: tuple[int, int],
-    config: Path | None,
-    plugins: Sequence[str],
-    no_plugins: Sequence[str],
-    plugin_files: Sequence[Path],
-    command: Sequence[str],
-) -> int:
-    from midspan.plugins import assemble
-
-    assembly = assemble(config=config, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files)
-    for warning in assembly.warnings:
-        click.echo(f"midspan: warning: {warning}", err=True)
-    return asyncio.run(_run(streams, command, assembly))
+    over_stdio(guard)
 
 
-async def _run(streams: tuple[int, int], command: Sequence[str], assembly: Assembly) -> int:
+async def _relay(streams: tuple[int, int], command: Sequence[str], assembly: Assembly) -> int:
     from midspan.interception import ChainJudge, ConnectionContext, local_flow, local_user
     from midspan.relay import PassAll, SpawnError, run_stdio
 

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, cast, get_args, get_origin
+from pathlib import PurePath
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, RootModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from midspan.errors import did_you_mean
 
+_WORDS: dict[type, str] = {
+    bool: "true or false",
+    int: "whole number",
+    float: "number",
+    str: "text",
+    PurePath: "path",
+}
 _TABLE_TYPES = frozenset({"model_type", "dict_type", "dataclass_type", "model_attributes_type"})
 
 
@@ -66,12 +77,23 @@ def keys_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def type_text(annotation: object) -> str:
-    """Write a field's type as an author would: `list[str]`, `int | None`."""
-    if annotation is type(None):
-        return "None"
-    if isinstance(annotation, type) and not get_args(annotation):
-        return annotation.__name__
-    return str(annotation).replace("typing.", "")
+    """Say what a field takes, in the words of a TOML file: `list of text`, `whole number`."""
+    annotation = _inner(annotation)
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return " or ".join(json.dumps(value, default=str) for value in arguments)
+    if origin in (Union, UnionType):
+        texts = dict.fromkeys(type_text(argument) for argument in arguments if argument is not type(None))
+        return " or ".join(texts)
+    kind = origin if isinstance(origin, type) else annotation
+    if not isinstance(kind, type):
+        return "value"
+    if issubclass(kind, BaseModel | Mapping):
+        return "table"
+    if issubclass(kind, list | tuple | AbstractSet):
+        members = [argument for argument in arguments if argument is not Ellipsis]
+        return f"list of {type_text(members[0])}" if len(set(members)) == 1 else "list"
+    return next((word for known, word in _WORDS.items() if issubclass(kind, known)), kind.__name__)
 
 
 def _problem(kind: str, message: str, model: type[BaseModel], keys: tuple[str | int, ...]) -> str:
@@ -81,7 +103,7 @@ def _problem(kind: str, message: str, model: type[BaseModel], keys: tuple[str | 
         return _unknown(str(keys[-1]), list(known))
     if kind == "missing":
         field = known.get(str(keys[-1]))
-        return f"is missing; it takes {type_text(field.annotation)}" if field else "is missing"
+        return f"is missing; accepted: {type_text(field.annotation)}" if field else "is missing"
     if kind in _TABLE_TYPES:
         return "must be a table"
     sentence = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
@@ -91,7 +113,7 @@ def _problem(kind: str, message: str, model: type[BaseModel], keys: tuple[str | 
 def _unknown(key: str, known: list[str]) -> str:
     if not known:
         return "unknown key"
-    return f"unknown key{did_you_mean(key, known) or f'; known here: {", ".join(sorted(known))}'}"
+    return "unknown key" + (did_you_mean(key, known) or f"; known here: {', '.join(sorted(known))}")
 
 
 def _model_at(model: type[BaseModel], keys: tuple[str | int, ...]) -> type[BaseModel] | None:
@@ -108,7 +130,7 @@ def _model_at(model: type[BaseModel], keys: tuple[str | int, ...]) -> type[BaseM
         else:
             return None
         place = _inner(place)
-    return cast("type[BaseModel]", place) if isinstance(place, type) and issubclass(place, BaseModel) else None
+    return place if isinstance(place, type) and issubclass(place, BaseModel) else None
 
 
 def _inner(annotation: object) -> object:

@@ -109,13 +109,14 @@ def _strings(data: object, keys: tuple[str | int, ...] = ()) -> Iterator[tuple[t
 
 
 def line_of(text: str, keys: list[str]) -> int | None:
-    """Return the line on which a key, or its table's header, stands; None when that is not certain.
+    """Return the line on which a key, its table's header or the first thing beneath it stands; None when not certain.
 
     tomllib does not tell lines. Headers and the left sides of assignments are read with it one by one, so that quoting
     and dotted keys are as in TOML. A key found twice (inside a multi-line text, say) is not certain.
     """
     table: list[str] = []
     found: list[int] = []
+    beneath: list[int] = []
     for number, line in enumerate(text.splitlines(), start=1):
         stripped = line.strip()
         if stripped.startswith("["):
@@ -132,6 +133,10 @@ def line_of(text: str, keys: list[str]) -> int | None:
             place = table + assigned
         if place == keys:
             found.append(number)
+        elif place[: len(keys)] == keys:
+            beneath.append(number)
+    if not found:
+        return beneath[0] if beneath else None
     return found[0] if len(found) == 1 else None
 
 

@@ -1,0 +1,67 @@
+"""What the command line prints: errors, warnings, tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+
+import click
+
+from midspan.errors import one_line
+
+Style = Callable[[str], str]
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """Print a line, on stdout or stderr; without colour when it is piped or `NO_COLOR` is set."""
+    click.echo(text, err=err, color=False if os.environ.get("NO_COLOR") else None)
+
+
+def print_error(message: str) -> None:
+    """Print the operator's mistake: one line on stderr."""
+    echo(f"{click.style('midspan: error:', fg='red', bold=True)} {one_line(message)}", err=True)
+
+
+def print_warning(message: str) -> None:
+    """Print what the operator may have meant otherwise: one line on stderr."""
+    echo(f"{click.style('midspan: warning:', fg='yellow', bold=True)} {one_line(message)}", err=True)
+
+
+def print_table(
+    rows: Iterable[Sequence[str]],
+    *,
+    header: Sequence[str] | None = None,
+    indent: int = 0,
+    styles: Sequence[Callable[[str], Style | None] | None] = (),
+) -> None:
+    """Print aligned columns, the last of them as long as it is.
+
+    Args:
+        rows: the cells.
+        header: the columns' names.
+        indent: spaces before each row.
+        styles: for each column, what gives the style of a cell by its text; may be shorter than the rows.
+    """
+    cells = [[one_line(cell) for cell in row] for row in rows]
+    lines = [list(header), *cells] if header else cells
+    if not lines:
+        return
+    widths = [max(len(row[column]) for row in lines) for column in range(len(lines[0]))]
+    for number, row in enumerate(lines):
+        is_header = header is not None and number == 0
+        shown = [
+            _cell(text, width, i, is_header, styles) for i, (text, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        echo(" " * indent + "  ".join(shown).rstrip())
+
+
+def _cell(
+    text: str, width: int, column: int, is_header: bool, styles: Sequence[Callable[[str], Style | None] | None]
+) -> str:
+    # Padding stays outside of the style: escape codes have no width.
+    padding = " " * (width - len(text))
+    if is_header:
+        return click.style(text, bold=True) + padding
+    chooser = styles[column] if column < len(styles) else None
+    style = chooser(text) if chooser is not None else None
+    return (style(text) if style is not None else text) + padding

@@ -1,0 +1,57 @@
+"""Plugins: which are installed, which run, and what they contribute.
+
+From an installed package to a chain: discover (metadata alone), select (the config and the command line), load
+(import and check the hooks), configure, contribute. `assemble` does all of it.
+
+`discover`, `select` and what they answer with need importlib-metadata and the standard library only. The other names
+are imported when they are first used, so that light commands stay light.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from midspan.plugins._discovery import GROUP, discover
+from midspan.plugins._info import STATES, PluginInfo, State
+from midspan.plugins._selection import ChosenInstance, Selection, owner_of, select
+
+if TYPE_CHECKING:
+    from midspan.plugins._assembly import Assembly, assemble
+    from midspan.plugins._instance import Instance, build_instance
+    from midspan.plugins._loading import load
+    from midspan.plugins._plugin import Plugin
+
+__all__ = [
+    "GROUP",
+    "STATES",
+    "Assembly",
+    "ChosenInstance",
+    "Instance",
+    "Plugin",
+    "PluginInfo",
+    "Selection",
+    "State",
+    "assemble",
+    "build_instance",
+    "discover",
+    "load",
+    "owner_of",
+    "select",
+]
+
+_HEAVY = {
+    "Assembly": "_assembly",
+    "Instance": "_instance",
+    "Plugin": "_plugin",
+    "assemble": "_assembly",
+    "build_instance": "_instance",
+    "load": "_loading",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HEAVY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HEAVY[name]}"), name)

@@ -1,0 +1,100 @@
+"""The operator's policy for the interceptors of one plugin instance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from midspan.config import ConfigSource, HookTable, InterceptorTable, PluginSettings, PolicyTable
+from midspan.errors import ConfigError, did_you_mean
+from midspan_sdk import Hook, Interceptor, InterceptorOverrides, PhasePriorities
+
+_KEYS = ("mode", "fail_open", "priority", "timeout")
+_TAKEN_BY = {
+    "mode": ("validation", "mutation"),
+    "fail_open": ("validation", "mutation"),
+    "priority": ("mutation",),
+    "timeout": ("validation", "mutation", "sink"),
+}
+_NOUNS = {"validation": "validator", "mutation": "mutator", "sink": "sink"}
+
+
+def overrides_for(
+    interceptors: Sequence[Interceptor[..., Any]], settings: PluginSettings, source: ConfigSource, instance: str
+) -> list[InterceptorOverrides]:
+    """Resolve the policy of an instance's table, and of its `interceptors` tables, for each interceptor.
+
+    The instance's policy applies to each interceptor whose kind takes it; a table of the interceptor's own wins, key by
+    key.
+
+    Args:
+        interceptors: the contribution, under the names that its author gave.
+        settings: the instance's table.
+        source: the config file, for errors.
+        instance: the table's name.
+
+    Returns:
+        One for each interceptor, in order.
+
+    Raises:
+        ConfigError: a key that no interceptor can take, or a table for an interceptor that does not exist.
+    """
+    for fault in _faults(interceptors, settings, source, instance):
+        raise fault
+    return [_resolved(one, settings, settings.interceptors.get(one.name)) for one in interceptors]
+
+
+def _faults(
+    interceptors: Sequence[Interceptor[..., Any]], settings: PluginSettings, source: ConfigSource, instance: str
+) -> Iterator[ConfigError]:
+    place = ("plugins", instance)
+    kinds = {one.name: one.type for one in interceptors}
+    for key in _set_keys(settings):
+        if not any(kind in _TAKEN_BY[key] for kind in kinds.values()):
+            yield source.error(f"no interceptor of this plugin takes it, only {_takers(key)} do", *place, key)
+    for name, table in settings.interceptors.items():
+        here = (*place, "interceptors", name)
+        if name not in kinds:
+            hint = did_you_mean(name, kinds) or f"; it has {', '.join(sorted(kinds)) or 'none'}"
+            yield source.error(f"the plugin has no such interceptor{hint}", *here)
+            continue
+        for key in _set_keys(table):
+            if kinds[name] not in _TAKEN_BY[key]:
+                yield source.error(f"a {_NOUNS[kinds[name]]} does not take it, only {_takers(key)} do", *here, key)
+
+
+def _set_keys(table: PolicyTable) -> list[str]:
+    return [key for key in _KEYS if getattr(table, key) is not None]
+
+
+def _takers(key: str) -> str:
+    return " and ".join(f"{_NOUNS[kind]}s" for kind in _TAKEN_BY[key])
+
+
+def _resolved(
+    interceptor: Interceptor[..., Any], settings: PluginSettings, own: InterceptorTable | None
+) -> InterceptorOverrides:
+    chosen: dict[str, Any] = {}
+    for key in _KEYS:
+        value = getattr(own, key) if own is not None else None
+        if value is None:
+            value = getattr(settings, key)
+        chosen[key] = value if interceptor.type in _TAKEN_BY[key] else None
+    priority = chosen["priority"]
+    return InterceptorOverrides(
+        mode=chosen["mode"],
+        fail_open=chosen["fail_open"],
+        priority_hint=None
+        if priority is None
+        else PhasePriorities(request=priority.request, response=priority.response),
+        timeout_ms=chosen["timeout"],
+        hooks=None if own is None or own.hooks is None else tuple(_hooks(own.hooks)),
+    )
+
+
+def _hooks(tables: Sequence[HookTable]) -> Iterator[Hook]:
+    for table in tables:
+        if table.phase in ("request", "both"):
+            yield Hook(events=tuple(table.events), phase="request")
+        if table.phase in ("response", "both"):
+            yield Hook(events=tuple(table.events), phase="response")

@@ -1,0 +1,72 @@
+"""From the enabled plugins to an MCP server that serves their interceptors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import importlib_metadata
+from mcp.server import Server
+
+from midspan.errors import OperatorError
+from midspan.plugins import Assembly
+from midspan_sdk import ChainEntry, DefinitionError, Interceptor
+from midspan_sdk.mcp import InterceptorsExtension
+
+NAME = "midspan"
+
+
+def interceptor_server(assembly: Assembly) -> Server[Any]:
+    """Build the server. Its handlers may run while the assembly does (`assembly.running()`).
+
+    What the operator's config says of an interceptor (mode, fail_open, priority, hooks, timeout) stands in its
+    descriptor here, as if its author had written it: the chain that invokes it is another host's, whose operator has
+    the last word.
+
+    Raises:
+        OperatorError: nothing that is enabled contributes an interceptor, or one cannot be served.
+    """
+    if not assembly.interceptors:
+        raise OperatorError(_nothing_to_serve(assembly))
+    entries = {entry.name: entry for entry in assembly.chain.entries}
+    try:
+        extension = InterceptorsExtension(*(_as_configured(one, entries[one.name]) for one in assembly.interceptors))
+    except DefinitionError as error:
+        raise OperatorError(str(error)) from error
+    server = Server[Any](NAME, version=importlib_metadata.version(NAME))
+    extension.install(server)
+    return server
+
+
+def unused_observers(assembly: Assembly) -> list[str]:
+    """Return a line for each plugin instance whose observers will see nothing, since no chain runs here."""
+    return [
+        f"plugin {instance.name!r}: its observers record decisions of a chain, and a server of interceptors has none; "
+        "they stay idle"
+        for instance in assembly.instances
+        if instance.observers
+    ]
+
+
+def _nothing_to_serve(assembly: Assembly) -> str:
+    how = "enable a plugin with --plugin ID, or in the config"
+    if not assembly.instances:
+        return f"no plugin is enabled, so there is nothing to serve; {how}"
+    names = ", ".join(repr(instance.name) for instance in assembly.instances)
+    return f"no enabled plugin contributes interceptors ({names}), so there is nothing to serve; {how}"
+
+
+def _as_configured(interceptor: Interceptor[..., Any], entry: ChainEntry) -> Interceptor[..., Any]:
+    served = interceptor.bound()
+    policy = entry.overrides
+    hint = policy.priority_hint
+    served.descriptor = interceptor.descriptor.model_copy(
+        update={
+            "mode": entry.mode,
+            "fail_open": entry.fail_open,
+            "hooks": entry.hooks,
+            "priority_hint": interceptor.descriptor.priority_hint if hint is None else hint,
+        }
+    )
+    if policy.timeout_ms is not None:
+        served.timeout = policy.timeout_ms / 1000
+    return served
