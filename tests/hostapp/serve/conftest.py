@@ -1,0 +1,26 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from midspan.plugins import Assembly, assemble
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def assembled(tmp_path: Path) -> Callable[..., Assembly]:
+    """Assemble plugin files, given as `name=source`, under a config."""
+
+    def build(config: str = "", **sources: str) -> Assembly:
+        settings = tmp_path / "midspan.toml"
+        settings.write_text(config)
+        files = [tmp_path / f"{name}.py" for name in sources]
+        for file, source in zip(files, sources.values(), strict=True):
+            file.write_text(source)
+        return assemble(config=settings, plugin_files=files, gives=("session", "store"))
+
+    return build
