@@ -9,6 +9,8 @@ from typing import Generic, TypeVar
 
 import anyio
 
+from midspan_sdk._interruption import interrupts
+
 logger = logging.getLogger("midspan.chain")
 
 MAX_QUEUED = 1024
@@ -27,7 +29,7 @@ class Worker(Generic[T]):
         max_bytes: how many bytes may wait.
 
     Attributes:
-        dropped: how many items were dropped because the queue was full.
+        dropped: how many items were dropped: the queue was full, or did not drain in time.
         failed: how many items `work` failed on.
     """
 
@@ -48,11 +50,11 @@ class Worker(Generic[T]):
         self._queue: deque[tuple[T, int]] = deque()
         self._bytes = 0
         self._wake = anyio.Event()
-        self._closing = False
+        self._closing = self._ended = False
 
     def put(self, item: T, size: int) -> bool:
         """Queue an item of about `size` bytes. Return whether there was room."""
-        if len(self._queue) >= self._max_items or (self._queue and self._bytes + size > self._max_bytes):
+        if self._ended or len(self._queue) >= self._max_items or (self._queue and self._bytes + size > self._max_bytes):
             self.dropped += 1
             if self.dropped & (self.dropped - 1) == 0:  # 1, 2, 4, 8 ...: loud at first, never a flood
                 logger.warning("%s: queue full, %d dropped so far", self.name, self.dropped)
@@ -68,17 +70,26 @@ class Worker(Generic[T]):
         self._wake.set()
 
     async def run(self) -> None:
-        """Work until closed and empty."""
-        while True:
-            while self._queue:
-                item, size = self._queue.popleft()
-                self._bytes -= size
-                try:
-                    await self._work(item)
-                except Exception:
-                    self.failed += 1
-                    logger.exception("%s failed", self.name)
-            if self._closing:
-                return
-            self._wake = anyio.Event()
-            await self._wake.wait()
+        """Work until closed and empty. What is left when this is cancelled counts as dropped."""
+        try:
+            while not (self._closing and not self._queue):
+                while self._queue:
+                    await self._work_off(*self._queue.popleft())
+                if not self._closing:
+                    self._wake = anyio.Event()
+                    await self._wake.wait()
+        finally:
+            self._ended = True
+            self.dropped += len(self._queue)
+            self._queue.clear()
+
+    async def _work_off(self, item: T, size: int) -> None:
+        self._bytes -= size
+        try:
+            await self._work(item)
+        except BaseException as error:
+            if interrupts(error):
+                self.dropped += 1
+                raise
+            self.failed += 1
+            logger.exception("%s failed", self.name)

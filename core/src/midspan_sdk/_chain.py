@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
@@ -17,8 +18,9 @@ from midspan_sdk._authoring import Interceptor, definition_error, interceptors_o
 from midspan_sdk._background import Worker
 from midspan_sdk._engine import IncompatibleStep, Plan, Run
 from midspan_sdk._entries import CHAIN_TIMEOUT, ChainEntry, InterceptorOverrides, overrides_from
-from midspan_sdk._exchange import Exchange
+from midspan_sdk._exchange import Exchange, target_of
 from midspan_sdk._handler import Mutation
+from midspan_sdk._interruption import interrupts
 from midspan_sdk._invocation import EMPTY_CONTEXT, InvocationContext
 from midspan_sdk._observers import DecisionRecord, EntryDecision, Observer, Verdict
 from midspan_sdk._outcome import AbortedAt, ChainExecutionResult, Outcome
@@ -30,6 +32,7 @@ from midspan_sdk.errors import (
     ChainError,
     DuplicateInterceptorError,
     InterceptorTimeoutError,
+    MidspanError,
     UnmetNeedError,
 )
 from midspan_sdk.wire import UNINTERCEPTED_METHODS, Direction, Phase
@@ -37,6 +40,7 @@ from midspan_sdk.wire import UNINTERCEPTED_METHODS, Direction, Phase
 if TYPE_CHECKING:
     from mcp import Client, ClientSession
 
+    from midspan_sdk.mcp._connection import Listing
     from midspan_sdk.mcp._servers import ServerEntries
 
 logger = logging.getLogger("midspan.chain")
@@ -44,6 +48,7 @@ logger = logging.getLogger("midspan.chain")
 MAX_PLANS = 4096
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 DRAIN_TIMEOUT = 5.0
+CLOSE_TIMEOUT = 10.0
 OBSERVER_TIMEOUT = 5.0
 
 NEED_SENTENCES = {
@@ -66,7 +71,11 @@ class Chain:
             and a store by itself; a `session` also needs a `session_id` in the context of each message.
         store: where `store` keeps its values; in memory by default.
         timeout: the chain's own deadline in seconds.
-        max_payload_bytes: the largest payload a mutator may return, in bytes as JSON.
+        max_payload_bytes: the largest payload or answer a mutator may return, in bytes as JSON.
+
+    Raises:
+        ChainError: two observers have the same name.
+        ValueError: the timeout is not positive.
     """
 
     def __init__(
@@ -81,12 +90,18 @@ class Chain:
         self._steps: dict[str, Step] = {}
         self._servers: list[ServerEntries] = []
         self._plans: dict[tuple[str, str, str, str | None, bool], Plan] = {}
+        if not 0 < timeout < math.inf:
+            raise ValueError(f"timeout must be a positive number of seconds, not {timeout!r}")
         self._timeout = timeout
         self._max_bytes = max_payload_bytes
         self._sessions = Sessions()
         self._surroundings = Surroundings(store or MemoryStore(), self._sessions, frozenset(gives))
-        self._durable = tuple(observer for observer in observers if observer.durable)
-        self._queued = tuple(observer for observer in observers if not observer.durable)
+        given = tuple(observers)
+        names = [observer.name for observer in given]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ChainError(f"two observers are named {twice!r}; counts and logs could not tell them apart")
+        self._durable = tuple(observer for observer in given if observer.durable)
+        self._queued = tuple(observer for observer in given if not observer.durable)
         self._observed = bool(self._durable or self._queued)
         self._workers: dict[str, Worker[Any]] = {}
         self._group: anyio.abc.TaskGroup | None = None
@@ -160,24 +175,19 @@ class Chain:
             DefinitionError: an override is not acceptable.
             ChainError: an override names no interceptor of the server.
         """
-        from midspan_sdk.mcp._servers import ServerEntries, connection_for, server_label
+        from midspan_sdk.mcp._servers import ServerEntries
 
-        label = server_label(client_or_factory, alias)
-        connection = await connection_for(
-            client_or_factory,
-            server=label,
-            start=self._connections.start if self._connections is not None else None,
-            changed=self._refresh_steps,
-        )
-        entries = ServerEntries(connection, alias=alias, overrides=overrides)
-        steps = entries.steps()
-        for name, step in steps.items():
-            if (present := self._steps.get(name)) is not None:
-                raise DuplicateInterceptorError(name, _both(present.entry, step.entry), field="name")
+        entries = ServerEntries(client_or_factory, alias=alias, overrides=overrides, take=self._take_listing)
+        await self._open_server(entries)
         self._servers.append(entries)
-        self._steps.update(steps)
-        self._plans.clear()
-        self._start_workers()
+
+    async def _open_server(self, entries: ServerEntries) -> None:
+        await entries.open(self._connections)
+        try:
+            self._take_listing(entries, entries.connection.listing)
+        except BaseException:
+            await entries.connection.aclose()
+            raise
 
     async def refresh(self) -> None:
         """List the interceptors of all servers again.
@@ -186,19 +196,28 @@ class Chain:
 
         Raises:
             PeerError: a server cannot be reached, or its listing cannot be used; the chain stays as it was.
+            DuplicateInterceptorError: a new name is in the chain already; the chain stays as it was.
+            DefinitionError: an override does not fit a changed descriptor; the chain stays as it was.
         """
-        for entries in self._servers:
-            await entries.connection.refresh()
-        self._refresh_steps()
+        listings = [(entries, await entries.connection.ask()) for entries in self._servers]
+        # A server that was connected anew in the meantime is up to date already.
+        self._take_listings(
+            [(entries, listing) for entries, listing in listings if listing.client is entries.connection.current]
+        )
 
-    def _refresh_steps(self) -> None:
-        for entries in self._servers:
-            for name, step in entries.steps().items():
-                present = self._steps.get(name)
-                if present is not None and present.entry.server != step.entry.server:
-                    logger.error("left out: %s", DuplicateInterceptorError(name, _both(present.entry, step.entry)))
-                    continue
-                self._steps[name] = step
+    def _take_listing(self, entries: ServerEntries, listing: Listing) -> None:
+        self._take_listings([(entries, listing)])
+
+    def _take_listings(self, listings: Sequence[tuple[ServerEntries, Listing]]) -> None:
+        present = dict(self._steps)
+        found: list[dict[str, Step]] = []
+        for entries, listing in listings:
+            steps = entries.steps(listing, present)
+            present.update(steps)
+            found.append(steps)
+        for (entries, listing), steps in zip(listings, found, strict=True):
+            entries.keep(listing, steps)
+        self._steps = present
         self._plans.clear()
         self._start_workers()
 
@@ -299,7 +318,7 @@ class Chain:
             event: the JSON-RPC method.
             phase: `request` or `response`; notifications have a request phase only.
             payload: the `params` object (`{}` if absent) or the `result` object; with `error`, `{"error": {...}}`. It
-                must not change until this returns.
+                must not change until this returns, nor later when an `exchange` keeps it for the response.
             direction: `sending` or `receiving`; by default the client's, which sends requests.
             interceptors: run only the entries of these names; None runs all, an empty list none.
             config: by entry name, in the place of the configured one.
@@ -314,6 +333,7 @@ class Chain:
         Raises:
             ChainError: an unknown name, or sinks and queued observers outside of `async with chain:`.
             NotPlainError: the payload is not JSON.
+            ValueError: the deadline is not positive.
         """
         version = context.protocol_version if context is not None else None
         towards = direction if direction is not None else ("sending" if phase == "request" else "receiving")
@@ -323,7 +343,7 @@ class Chain:
         if interceptors is not None:
             plan = self._filtered(plan, interceptors)
         observed = self._observed
-        if plan.empty and not observed and config is None:
+        if plan.empty and config is None and (not observed or event in UNINTERCEPTED_METHODS):
             if exchange is not None and phase == "request":
                 exchange.keep_request(payload)
             return ChainExecutionResult(event, phase, payload)
@@ -332,6 +352,8 @@ class Chain:
             raise ChainError("sinks and queued observers work in the background: use `async with chain:`")
         if config is not None:
             self._check_config(config)
+        if timeout_ms is not None and timeout_ms <= 0:
+            raise ValueError(f"timeout_ms must be a positive number of milliseconds, not {timeout_ms!r}")
         now = anyio.current_time()
         frame = Frame(
             event,
@@ -342,6 +364,7 @@ class Chain:
             dict(config) if config else None,
             now,
             self._timeout if timeout_ms is None else timeout_ms / 1000,
+            error,
         )
         arrived = Snapshot(payload)
         run = Run(plan, frame, arrived, self._max_bytes)
@@ -372,9 +395,15 @@ class Chain:
 
     def _hand_to_sinks(self, plan: Plan, frame: Frame, leaves: Snapshot, arrived: Snapshot) -> None:
         size = approximate_size(leaves.value)
+        later = frame.for_sinks()
+        # Copies, because a sink runs when the caller has its payload back and may edit it.
+        left = Snapshot(leaves.copy())
+        came = left if leaves is arrived else None
         for step in plan.sinks:
-            seen = arrived if isinstance(step, LocalStep) and step.interceptor.sees == "arrived" else leaves
-            self._workers[step.entry.name].put((step, frame, seen), size)
+            seen = left
+            if isinstance(step, LocalStep) and step.interceptor.sees == "arrived":
+                came = seen = came or Snapshot(arrived.copy())
+            self._workers[step.entry.name].put((step, later, seen), size)
 
     async def _observe(self, result: ChainExecutionResult, frame: Frame, arrived: Snapshot) -> None:
         record = record_of(result, frame, arrived.value)
@@ -382,21 +411,29 @@ class Chain:
             try:
                 with anyio.fail_after(OBSERVER_TIMEOUT):
                     await observer.observe(record)
-            except Exception:
-                logger.exception("observer %s could not keep the decision record", observer.name)
+            except BaseException as failure:
+                if interrupts(failure):
+                    raise
+                logger.error(
+                    "observer %s could not keep the decision record: %s",
+                    observer.name,
+                    failure,
+                    exc_info=None if isinstance(failure, MidspanError | TimeoutError) else failure,
+                )
                 if result.aborted_at is None:
-                    result.status = "mutation_failed"
-                    result.final_payload = result.answer = None
-                    result.modified = False
-                    result.aborted_at = AbortedAt(
-                        interceptor=observer.name, reason="the decision record could not be written", type="observer"
-                    )
-        for observer in self._queued:
-            self._workers[_observer_key(observer)].put(record, approximate_size(arrived.value))
+                    _block_unrecorded(result, observer)
+                    record = record_of(result, frame, arrived.value)  # what is true for the observers after it
+        if self._queued:
+            record = record.detached()
+            for observer in self._queued:
+                self._workers[_observer_key(observer)].put(record, approximate_size(arrived.value))
 
     @property
     def dropped(self) -> dict[str, int]:
-        """How many messages each sink, and how many records each queued observer, lost to a full queue."""
+        """How many messages each sink, and how many records each queued observer, lost.
+
+        The queue was full, or did not drain in time at the end. Still there after the block has ended.
+        """
         return {worker.name: worker.dropped for worker in self._workers.values()}
 
     @property
@@ -423,45 +460,62 @@ class Chain:
         """Start the background workers."""
         if self._group is not None:
             raise ChainError("this chain is already entered")
+        self._workers.clear()
         self._connections = await anyio.create_task_group().__aenter__()
         self._group = await anyio.create_task_group().__aenter__()
         self._start_workers()
+        try:
+            for entries in self._servers:
+                if entries.closed:  # by the end of an earlier block
+                    await self._open_server(entries)
+        except BaseException as error:
+            await self.__aexit__(type(error), error, error.__traceback__)
+            raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
-        """Drain sinks and queued observers, for a bounded time, and stop."""
+    ) -> None:
+        """Drain sinks and queued observers, for a bounded time, and stop; at once when the block was cancelled."""
         group, self._group = self._group, None
         assert group is not None
         for worker in self._workers.values():
             worker.close()
         group.cancel_scope.deadline = anyio.current_time() + DRAIN_TIMEOUT
         try:
-            suppressed = await group.__aexit__(kind, error, traceback)
+            if error is not None and not isinstance(error, Exception):
+                group.cancel_scope.cancel()
+            # Not told of the error: it would come out of the block wrapped into a group.
+            await group.__aexit__(None, None, None)
         finally:
             # Only now: a sink that is drained may live on a server.
             connections, self._connections = self._connections, None
             assert connections is not None
-            connections.cancel_scope.cancel()
+            for entries in self._servers:
+                entries.connection.close()
+            connections.cancel_scope.deadline = anyio.current_time() + CLOSE_TIMEOUT
+            if error is not None and not isinstance(error, Exception):
+                connections.cancel_scope.cancel()
             await connections.__aexit__(None, None, None)
+            for entries in self._servers:
+                await entries.connection.aclose()
         for worker in self._workers.values():
             if worker.dropped or worker.failed:
                 logger.warning("%s: %d dropped, %d failed", worker.name, worker.dropped, worker.failed)
-        self._workers.clear()
-        return suppressed
+
+
+def _block_unrecorded(result: ChainExecutionResult, observer: Observer) -> None:
+    result.status = "mutation_failed"
+    result.final_payload = result.answer = result.answered_by = None
+    result.modified = False
+    result.aborted_at = AbortedAt(
+        interceptor=observer.name, reason="the decision record could not be written", type="observer"
+    )
 
 
 async def _record(item: tuple[Step, Frame, Snapshot]) -> None:
     step, frame, snapshot = item
     await step.record(frame, snapshot)
-
-
-def _both(present: ChainEntry, added: ChainEntry) -> str:
-    def where(entry: ChainEntry) -> str:
-        return f"server {entry.server!r}" if entry.server is not None else "this process"
-
-    return f"is on {where(present)} and on {where(added)}; give one of them an alias"
 
 
 def _observer_key(observer: Observer) -> str:
@@ -477,6 +531,12 @@ def default_direction(phase: Phase) -> Direction:
     return "sending" if phase == "request" else "receiving"
 
 
+def _target(frame: Frame, arrived: dict[str, Any]) -> str | None:
+    if frame.phase == "request":
+        return target_of(arrived)
+    return frame.exchange.target if frame.exchange is not None else None
+
+
 def record_of(result: ChainExecutionResult, frame: Frame, arrived: dict[str, Any]) -> DecisionRecord:
     """Build the decision record of one execution."""
     blocked_by = result.aborted_at.interceptor if result.aborted_at else None
@@ -486,6 +546,9 @@ def record_of(result: ChainExecutionResult, frame: Frame, arrived: dict[str, Any
         event=frame.event,
         phase=frame.phase,
         direction=frame.direction,
+        error=frame.error,
+        exchange_id=frame.exchange.id if frame.exchange is not None else None,
+        target=_target(frame, arrived),
         status=result.status,
         context=frame.context or EMPTY_CONTEXT,
         entries=tuple(_decision(outcome, blocked_by) for outcome in result.outcomes),

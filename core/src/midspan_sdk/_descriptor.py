@@ -114,11 +114,16 @@ class Descriptor(WireModel):
         if "hook" in given and "hooks" not in given:
             given["hooks"] = [given.pop("hook")]
         if isinstance(given.get("hooks"), list | tuple):
-            given["hooks"] = list(_expand_phases(given["hooks"]))
+            given["hooks"] = list(expand_phases(given["hooks"]))
         for key in ("priority_hint", "priorityHint"):
             if key in given and given[key] is None:
                 del given[key]
         return given
+
+    @field_validator("priority_hint")
+    @classmethod
+    def _no_side_is_no_hint(cls, value: int | PhasePriorities) -> int | PhasePriorities:
+        return 0 if value == PhasePriorities() else value
 
     @field_validator("config_schema")
     @classmethod
@@ -145,7 +150,8 @@ def priority_in(hint: int | PhasePriorities, phase: Phase) -> int:
     return hint.request if phase == "request" else hint.response
 
 
-def _expand_phases(hooks: Iterable[object]) -> Iterable[object]:
+def expand_phases(hooks: Iterable[object]) -> Iterable[object]:
+    """Turn a hook of both phases into two; the wire knows one phase each."""
     for hook in hooks:
         if isinstance(hook, Mapping) and cast("Mapping[str, Any]", hook).get("phase") == "both":
             entry = cast("Mapping[str, Any]", hook)

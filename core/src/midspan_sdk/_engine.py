@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 
 from midspan_sdk._handler import UNCHANGED, Mutation, mutation_of, reason_of, validation_of
+from midspan_sdk._interruption import interrupts
 from midspan_sdk._outcome import AbortedAt, ChainExecutionResult, Outcome
 from midspan_sdk._plain import NotPlainError, Snapshot, approximate_size
 from midspan_sdk._protected import ProtectedPartError, keep_protected
@@ -150,10 +151,10 @@ class Run:
                 else:
                     mutation = await step.mutate(frame, current)
                 after = perf_counter()
-                if mutation.modified:
-                    self._check_output(mutation, current)
-                elif step.inline and after - before > step.entry.timeout:
+                if after - before > step.entry.timeout:
                     raise timeout_error(step, frame)
+                if mutation.payload is not None or mutation.answer is not None:
+                    self._check_output(step, mutation, current)
             except BaseException as error:  # noqa: BLE001 - sorted out by `failure_of`
                 failure = failure_of(step, frame, error)
                 after = perf_counter()
@@ -173,17 +174,26 @@ class Run:
             if mutation.answer is not None and self._honour_answer(step, mutation.answer):
                 return
 
-    def _check_output(self, mutation: Mutation, current: Snapshot) -> None:
-        assert mutation.payload is not None
+    def _check_output(self, step: Step, mutation: Mutation, current: Snapshot) -> None:
         frame = self.frame
-        keep_protected(current.value, mutation.payload, event=frame.event, phase=frame.phase, direction=frame.direction)
-        if approximate_size(mutation.payload) > self.max_bytes:
-            raise OutputTooLargeError
+        if mutation.payload is not None:
+            keep_protected(
+                current.value,
+                mutation.payload,
+                event=frame.event,
+                phase=frame.phase,
+                direction=frame.direction,
+                error=frame.error,
+            )
+            if approximate_size(mutation.payload) > self.max_bytes:
+                raise OutputTooLargeError
+        if mutation.answer is not None:
+            if frame.phase != "request":
+                raise InterceptorFailedError(step.entry.name, "the mutator answered in the response phase")
+            if approximate_size(mutation.answer) > self.max_bytes:
+                raise OutputTooLargeError
 
     def _honour_answer(self, step: Step, answer: dict[str, Any]) -> bool:
-        if self.frame.phase != "request":
-            logger.warning("%s answered in the response phase; ignored", step.entry.name)
-            return False
         if step.entry.server is not None and not step.entry.overrides.may_answer:
             logger.warning("%s is remote and not allowed to answer; ignored", step.entry.name)
             return False
@@ -223,7 +233,7 @@ class Run:
         for step, outcome in zip(steps, outcomes, strict=True):
             assert outcome is not None
             self.outcomes.append(outcome)
-            if outcome.value is not ALLOWED and self.aborted is None:
+            if outcome.value is not ALLOWED:
                 self._judge(step, outcome)
         if chain_late:
             self._chain_deadline_passed(DeadlinePassedError(chain=True))
@@ -235,7 +245,12 @@ class Run:
         if len(waiting) == 1:
             judged = [await self._judge_one(steps[waiting[0]])]
         else:
-            judged = await _side_by_side([self._judge_one(steps[index]) for index in waiting])
+            judged = [
+                one or (Outcome(steps[index].entry, 0.0, None, _cancelled_itself(steps[index])), None, False)
+                for index, one in zip(
+                    waiting, await _side_by_side([self._judge_one(steps[index]) for index in waiting]), strict=True
+                )
+            ]
         chain_late = False
         for index, (outcome, change, late) in zip(waiting, judged, strict=True):
             if change is not None:
@@ -257,7 +272,10 @@ class Run:
             failure = failure_of(step, self.frame, error)
             late = isinstance(error, DeadlinePassedError) and error.chain
             return Outcome(step.entry, perf_counter() - before, None, failure), None, late
-        return Outcome(step.entry, perf_counter() - before, result), change, False
+        duration = perf_counter() - before
+        if duration > step.entry.timeout:  # it held the loop, or swallowed its cancellation
+            return Outcome(step.entry, duration, None, timeout_error(step, self.frame)), None, False
+        return Outcome(step.entry, duration, result), change, False
 
     def _judge(self, step: Step, outcome: Outcome) -> None:
         if outcome.error is not None:
@@ -297,8 +315,9 @@ class Run:
             self._chain_deadline_passed(DeadlinePassedError(chain=True))
 
     def _abort(self, status: Status, at: AbortedAt) -> None:
-        self.status = status
-        self.aborted = at
+        if self.aborted is None:  # named is the first entry that blocks
+            self.status = status
+            self.aborted = at
 
     def result(self, started: float) -> ChainExecutionResult:
         """Build the execution's result."""
@@ -307,9 +326,9 @@ class Run:
         result.status = self.status
         result.outcomes = self.outcomes
         result.aborted_at = self.aborted
-        if self.answered_by is not None:
+        if passed and self.answered_by is not None:
             result.answered_by = self.answered_by
-            result.answer = self.answer if passed else None
+            result.answer = self.answer
         result.total_duration_ms = (perf_counter() - started) * 1000
         return result
 
@@ -320,7 +339,8 @@ class OutputTooLargeError(Exception):
 
 async def _side_by_side(
     judgements: list[Any],
-) -> list[tuple[Outcome, StateChange | None, bool]]:
+) -> list[tuple[Outcome, StateChange | None, bool] | None]:
+    # None for a handler that cancelled the very task it ran in.
     tasks = [asyncio.ensure_future(judgement) for judgement in judgements]
     try:
         await asyncio.wait(tasks)
@@ -330,7 +350,11 @@ async def _side_by_side(
         with anyio.CancelScope(shield=True):
             await asyncio.wait(tasks)
         raise
-    return [task.result() for task in tasks]
+    return [None if task.cancelled() else task.result() for task in tasks]
+
+
+def _cancelled_itself(step: Step) -> InterceptorFailedError:
+    return InterceptorFailedError(step.entry.name, "the handler cancelled itself")
 
 
 def failure_of(step: Step, frame: Frame, error: BaseException) -> InvocationError:
@@ -339,18 +363,15 @@ def failure_of(step: Step, frame: Frame, error: BaseException) -> InvocationErro
         return timeout_error(step, frame)
     if isinstance(error, InvocationError):
         return error
+    if interrupts(error):
+        raise error
     if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise error
-        failure = InterceptorFailedError(step.entry.name, "the handler cancelled itself")
+        failure = _cancelled_itself(step)
     elif isinstance(error, OutputTooLargeError):
         failure = InterceptorFailedError(step.entry.name, "the result is too large")
     elif isinstance(error, ProtectedPartError):
         failure = InterceptorFailedError(step.entry.name, str(error))
-    elif isinstance(error, Exception | SystemExit):
-        failure = InterceptorFailedError(step.entry.name, reason_of(error, step.entry.type))
     else:
-        raise error
+        failure = InterceptorFailedError(step.entry.name, reason_of(error, step.entry.type))
     failure.__cause__ = error
     return failure

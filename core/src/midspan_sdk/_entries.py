@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, cast
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, field_validator
 
 from midspan_sdk import events as _events
-from midspan_sdk._descriptor import Descriptor, Hook, PhasePriorities, Priority, priority_in
+from midspan_sdk._descriptor import Descriptor, Hook, PhasePriorities, Priority, expand_phases, priority_in
 from midspan_sdk._model import WireModel
 from midspan_sdk.errors import DefinitionError
 from midspan_sdk.wire import InterceptorType, Mode, Phase
@@ -30,12 +31,19 @@ class InterceptorOverrides(WireModel):
         may_answer: whether a remote mutator's `answer` is honoured; a local one's always is.
     """
 
+    model_config = ConfigDict(extra="forbid")
+
     fail_open: bool | None = None
     priority_hint: Priority | PhasePriorities | None = None
     mode: Mode | None = None
     timeout_ms: Annotated[int, Field(gt=0)] | None = None
     hooks: tuple[Hook, ...] | None = None
     may_answer: bool | None = None
+
+    @field_validator("hooks", mode="before")
+    @classmethod
+    def _expand_both(cls, value: object) -> object:
+        return list(expand_phases(cast("Sequence[object]", value))) if isinstance(value, list | tuple) else value
 
 
 NO_OVERRIDES = InterceptorOverrides()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,16 +17,29 @@ class Exchange:
     each plugin's `state`. An input_required round is an exchange of its own.
     """
 
-    __slots__ = ("_request", "_states")
+    __slots__ = ("_id", "_request", "_states")
 
     def __init__(self) -> None:
+        self._id: str | None = None
         self._request: Snapshot | None = None
         self._states: dict[str, State] = {}
+
+    @property
+    def id(self) -> str:
+        """Names the exchange in decision records: 16 hexadecimal digits."""
+        if self._id is None:
+            self._id = secrets.token_hex(8)
+        return self._id
 
     @property
     def request(self) -> dict[str, Any] | None:
         """A copy of the request's payload as it left, or None before that."""
         return self._request.copy() if self._request is not None else None
+
+    @property
+    def target(self) -> str | None:
+        """The request's `name` or `uri`, or None."""
+        return target_of(self._request.value) if self._request is not None else None
 
     def keep_request(self, payload: Mapping[str, Any]) -> None:
         """Remember the request's payload. The chain does this at the end of a successful request phase."""
@@ -52,3 +66,11 @@ class Exchange:
         for key, value in now.items():
             if key not in before or not same(before[key], value):
                 state[key] = value
+
+
+def target_of(payload: Mapping[str, Any]) -> str | None:
+    """Return what a request is about: its `name` or `uri`, or None."""
+    for key in ("name", "uri"):
+        if isinstance(value := payload.get(key), str):
+            return value
+    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -50,6 +50,9 @@ class DecisionRecord:
         event: the JSON-RPC method.
         phase: `request` or `response`.
         direction: `sending` or `receiving`.
+        error: whether the message was a JSON-RPC error.
+        exchange_id: the same in the records of a request and of its response; None when the mount keeps no exchanges.
+        target: what the request is about: its payload's `name` or `uri`; None when it has neither.
         status: the chain's status.
         context: where the message came from: principal, session, server.
         entries: what each entry said, in the order in which they ran.
@@ -64,6 +67,9 @@ class DecisionRecord:
     event: str
     phase: Phase
     direction: Direction
+    error: bool = False
+    exchange_id: str | None = None
+    target: str | None = None
     status: Status
     context: InvocationContext
     entries: tuple[EntryDecision, ...]
@@ -79,6 +85,11 @@ class DecisionRecord:
         """Whether the message was blocked."""
         return self.status != "success"
 
+    def detached(self) -> DecisionRecord:
+        """Return the same record with payloads of its own, for whoever reads it after the message went on."""
+        arrived = self.arrived()
+        return replace(self, _arrived=arrived, _leaves=arrived if self._leaves is self._arrived else self.leaves())
+
     def arrived(self) -> dict[str, Any]:
         """Return a copy of the payload as it came. It may hold what a mutator redacts: keep it out of logs."""
         return plain_object(self._arrived)
@@ -89,8 +100,10 @@ class DecisionRecord:
 
     @cached_property
     def changed(self) -> tuple[str, ...]:
-        """JSON paths of what the chain changed; never a value."""
-        return () if self._leaves is None else tuple(changed_paths(self._arrived, self._leaves))
+        """JSON paths of what the chain changed: the payload's own keys, which may say something, but no value."""
+        if self._leaves is None or self._leaves is self._arrived:
+            return ()
+        return tuple(changed_paths(self._arrived, self._leaves))
 
     @cached_property
     def arrived_digest(self) -> str:
@@ -100,7 +113,9 @@ class DecisionRecord:
     @cached_property
     def leaves_digest(self) -> str | None:
         """`sha256:<hex>` of the payload as it leaves, or None when it was blocked."""
-        return None if self._leaves is None else digest(self._leaves)
+        if self._leaves is None:
+            return None
+        return self.arrived_digest if self._leaves is self._arrived else digest(self._leaves)
 
 
 def digest(payload: Mapping[str, Any]) -> str:

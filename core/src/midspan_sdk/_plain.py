@@ -11,6 +11,10 @@ from functools import partial
 from math import isfinite
 from typing import Any, cast
 
+from midspan_sdk.errors import NotPlainError
+
+__all__ = ["NotPlainError", "Snapshot", "approximate_size", "changed_paths", "plain", "plain_object", "same"]
+
 Plan = tuple[tuple[Any, Any], ...]
 """Where a container's own containers are: `(key or index, their plan)`."""
 
@@ -18,15 +22,6 @@ kind_of: Callable[[object], Any] = type
 """`type`, typed so that comparing its result says nothing of the value's parts."""
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
-
-
-class NotPlainError(ValueError):
-    """A value is not JSON. `path` says where, never what."""
-
-    def __init__(self, path: str, problem: str) -> None:
-        self.path = path
-        self.problem = problem
-        super().__init__(f"{path}: {problem}")
 
 
 def _scan_object(value: dict[Any, Any]) -> Plan:
@@ -164,14 +159,23 @@ def same(one: Any, other: Any) -> bool:
 
 def approximate_size(value: Any) -> int:
     """Return about how many bytes the value takes as JSON; never less than its text."""
-    if isinstance(value, str):
-        return len(value) + 2
-    if isinstance(value, dict):
-        items = cast("dict[str, Any]", value).items()
-        return 2 + sum(len(key) + 4 + approximate_size(child) for key, child in items)
-    if isinstance(value, list):
-        return 2 + sum(1 + approximate_size(child) for child in cast("list[Any]", value))
-    return 4
+    size = 0
+    left = [value]
+    while left:  # no recursion: a payload that could be copied must not fail here
+        one = left.pop()
+        if isinstance(one, str):
+            size += len(one) + 2
+        elif isinstance(one, dict):
+            children = cast("dict[str, Any]", one)
+            size += 2 + 4 * len(children) + sum(map(len, children))
+            left += children.values()
+        elif isinstance(one, list):
+            items = cast("list[Any]", one)
+            size += 2 + len(items)
+            left += items
+        else:
+            size += 4
+    return size
 
 
 def changed_paths(before: Any, after: Any, path: str = "$") -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final, cast
 
 from midspan_sdk._plain import same
@@ -11,8 +10,7 @@ from midspan_sdk.wire import Direction, Phase
 _ALWAYS: Final = ("requestState", "cursor", "nextCursor")
 _TARGETS: Final = ("name", "uri", "ref", "taskId")
 _INTERIM: Final = "input_required"
-# MCP reserves every `_meta` prefix whose second label is `modelcontextprotocol` or `mcp`.
-_RESERVED_PREFIX: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*\.(?:modelcontextprotocol|mcp)(?:\.[A-Za-z0-9-]+)*/")
+_OWNERS: Final = frozenset({"modelcontextprotocol", "mcp"})
 
 
 class ProtectedPartError(ValueError):
@@ -24,13 +22,19 @@ class ProtectedPartError(ValueError):
 
 
 def keep_protected(
-    before: dict[str, Any], after: dict[str, Any], *, event: str, phase: Phase, direction: Direction
+    before: dict[str, Any],
+    after: dict[str, Any],
+    *,
+    event: str,
+    phase: Phase,
+    direction: Direction,
+    error: bool = False,
 ) -> None:
     """Put back into a mutator's output what it left out of the protected parts.
 
     Edits `after`. Protected are: reserved `_meta` keys, the progress token, `requestState`, cursors, the result type of
-    an interim result; and where validators have already run (receiving), the operation's target, since policy allowed
-    the call for that target. A changed listing leaves with a private cache scope.
+    an interim result, the code of a JSON-RPC error; and where validators have already run (receiving), the operation's
+    target, since policy allowed the call for that target. A changed listing leaves with a private cache scope.
 
     Raises:
         ProtectedPartError: a protected part is there, but different.
@@ -42,19 +46,33 @@ def keep_protected(
             _keep(before, after, key, "$")
     if before.get("resultType") == _INTERIM or after.get("resultType") == _INTERIM:
         _keep(before, after, "resultType", "$")
-    if phase == "response" and isinstance(before.get("error"), dict) and isinstance(after.get("error"), dict):
-        old, new = cast("dict[str, Any]", before["error"]), cast("dict[str, Any]", after["error"])
-        _keep(old, new, "code", "$.error")
+    if error:
+        _keep_error(before, after)
     _keep_meta(before, after)
-    if phase == "response" and event.endswith("/list") and after.get("cacheScope") == "public":
+    if phase == "response" and event.endswith("/list") and ("cacheScope" in before or "cacheScope" in after):
         after["cacheScope"] = "private"
+
+
+def _keep_error(before: dict[str, Any], after: dict[str, Any]) -> None:
+    old: Any = before.get("error")
+    new: Any = after.setdefault("error", old)
+    if not isinstance(old, dict) or not isinstance(new, dict) or after.keys() != {"error"}:
+        raise ProtectedPartError("$.error")
+    _keep(cast("dict[str, Any]", old), cast("dict[str, Any]", new), "code", "$.error")
+
+
+def _reserved(key: str) -> bool:
+    # The second label is MCP's own since 2025-11-25; before, any label that another one follows.
+    prefix, slash, _ = key.partition("/")
+    labels = prefix.split(".")
+    return bool(slash) and not _OWNERS.isdisjoint([*labels[1:2], *labels[:-1]])
 
 
 def _keep_meta(before: dict[str, Any], after: dict[str, Any]) -> None:
     given, returned = before.get("_meta"), after.get("_meta")
     old = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
     new = cast("dict[str, Any]", returned) if isinstance(returned, dict) else {}
-    keys = {key for key in (*old, *new) if key == "progressToken" or _RESERVED_PREFIX.match(key)}
+    keys = {key for key in (*old, *new) if key == "progressToken" or _reserved(key)}
     if not keys:
         return
     if returned is not None and not isinstance(returned, dict):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import threading
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Protocol, cast
@@ -76,10 +77,14 @@ class Threads:
 
     async def run(self, call: Callable[[], Any]) -> Any:
         """Run a function in a worker thread; when cancelled, leave it to itself and count it until it returns."""
-        finished = left = False
+        started = finished = left = False
 
         def work() -> Any:
-            nonlocal finished
+            nonlocal started, finished
+            with self._lock:
+                if left:
+                    return None
+                started = True
             try:
                 return call()
             finally:
@@ -92,8 +97,8 @@ class Threads:
             return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
         except asyncio.CancelledError:
             with self._lock:
-                if not finished:
-                    left = True
+                left = True
+                if started and not finished:
                     self.abandoned += 1
             raise
 
@@ -102,12 +107,12 @@ class Frame:
     """One execution, as its steps see it.
 
     Attributes:
-        deadline: the chain's own deadline, by the event loop's clock; None until something suspends.
+        error: whether the payload is a JSON-RPC error.
         budget: seconds the whole execution may take.
         started: when it started, by the event loop's clock.
     """
 
-    __slots__ = ("budget", "config", "context", "direction", "event", "exchange", "phase", "started")
+    __slots__ = ("budget", "config", "context", "direction", "error", "event", "exchange", "phase", "started")
 
     def __init__(
         self,
@@ -119,6 +124,7 @@ class Frame:
         config: dict[str, Any] | None,
         started: float,
         budget: float,
+        error: bool = False,
     ) -> None:
         self.event = event
         self.phase: Phase = phase
@@ -128,6 +134,21 @@ class Frame:
         self.config = config
         self.started = started
         self.budget = budget
+        self.error = error
+
+    def for_sinks(self) -> Frame:
+        """Return the frame of work that goes on after the execution: only an entry's own deadline bounds it."""
+        return Frame(
+            self.event,
+            self.phase,
+            self.direction,
+            self.context,
+            self.exchange,
+            self.config,
+            self.started,
+            math.inf,
+            self.error,
+        )
 
     def exchange_or_new(self) -> Exchange:
         """Return the exchange; one of its own when the caller passed none."""
@@ -333,6 +354,8 @@ class _Call:
 
     def _arguments(self) -> tuple[list[Any], dict[str, Any]]:
         step = self.step
+        if self.frame.config is not None and "config" not in step.interceptor.signature.names:
+            _config(self)  # checked although the handler does not look at it
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
         for name, getter in step._arguments:  # pyright: ignore[reportPrivateUsage]
@@ -359,15 +382,19 @@ class _Call:
             return self.run_now()
         if kind == "blocking":
             return await self._run_in_thread()
+        started = asyncio.get_running_loop().time()
         value = self.start()
         if not inspect.iscoroutine(value):
-            return await within(self.frame, self.step.entry.timeout, value) if inspect.isawaitable(value) else value
+            return await self._within(value, started) if inspect.isawaitable(value) else value
         coroutine = cast("Coroutine[Any, Any, Any]", value)
         try:
             yielded = coroutine.send(None)
         except StopIteration as stop:
             return stop.value
-        return await within(self.frame, self.step.entry.timeout, _Resumed(coroutine, yielded))
+        return await self._within(_Resumed(coroutine, yielded), started)
+
+    async def _within(self, awaitable: Any, started: float) -> Any:
+        return await within(self.frame, self.step.entry.timeout, awaitable, started=started)
 
     async def _run_in_thread(self) -> Any:
         threads = self.step._surroundings.threads  # pyright: ignore[reportPrivateUsage]
@@ -376,10 +403,9 @@ class _Call:
         invocation = _invocation(self)
         positional, keywords = self._arguments()
         handler = self.step.interceptor.handler
+        started = asyncio.get_running_loop().time()
         try:
-            return await within(
-                self.frame, self.step.entry.timeout, threads.run(lambda: handler(*positional, **keywords))
-            )
+            return await self._within(threads.run(lambda: handler(*positional, **keywords)), started)
         except BaseException:
             invocation.cancel()
             raise
@@ -398,15 +424,20 @@ class _Call:
             self.state.commit()
 
 
-async def within(frame: Frame, timeout: float, awaitable: Any) -> Any:
+async def within(frame: Frame, timeout: float, awaitable: Any, *, started: float | None = None) -> Any:
     """Await with the nearer of an entry's and its chain's deadline.
+
+    Args:
+        frame: the execution.
+        timeout: the entry's deadline in seconds.
+        awaitable: what to await.
+        started: when the entry started, by the event loop's clock; None is now.
 
     Raises:
         DeadlinePassedError: it passed.
     """
-    now = asyncio.get_running_loop().time()
     chain_deadline = frame.started + frame.budget
-    entry_deadline = now + timeout
+    entry_deadline = (asyncio.get_running_loop().time() if started is None else started) + timeout
     limit = asyncio.timeout_at(min(entry_deadline, chain_deadline))
     try:
         async with limit:

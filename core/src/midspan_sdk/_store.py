@@ -46,6 +46,9 @@ class Store(Protocol):
         ...
 
 
+_SWEEP_MIN = 1024
+
+
 class MemoryStore:
     """A store in this process. Ends with it.
 
@@ -56,6 +59,7 @@ class MemoryStore:
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._values: dict[str, tuple[Any, float | None]] = {}
+        self._sweep_at = _SWEEP_MIN
 
     async def get(self, key: str) -> Any:
         """Return the value, or None."""
@@ -86,7 +90,16 @@ class MemoryStore:
         return True
 
     def _until(self, ttl: float | None) -> float | None:
+        if len(self._values) >= self._sweep_at:
+            self._sweep()
         return None if ttl is None else self._clock() + ttl
+
+    def _sweep(self) -> None:
+        # Keys that nobody reads again would stay for ever; doubling keeps the cost of looking at all of them constant.
+        now = self._clock()
+        for key in [key for key, (_, until) in self._values.items() if until is not None and until <= now]:
+            del self._values[key]
+        self._sweep_at = max(_SWEEP_MIN, 2 * len(self._values))
 
     def _live(self, key: str) -> Any:
         found = self._values.get(key)

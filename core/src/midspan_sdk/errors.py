@@ -8,9 +8,10 @@ MidspanError
 │   ├── UnknownInterceptorError
 │   ├── InvalidInvocationError   bad config or payload
 │   ├── InterceptorTimeoutError
-│   ├── InterceptorFailedError   crash, wrong result type, compatibility
-│   └── LostServerError          the connection to the interceptor's server is gone
+│   └── InterceptorFailedError   crash, wrong result type, compatibility
+│       └── LostServerError      the connection to the interceptor's server is gone
 ├── ChainError                   a chain was asked for something it cannot do
+├── NotPlainError                a payload, a state or a stored value is not JSON; a ValueError too
 └── PeerError                    an interceptor server sent something unusable
 """
 
@@ -30,6 +31,7 @@ __all__ = [
     "InvocationError",
     "LostServerError",
     "MidspanError",
+    "NotPlainError",
     "PeerError",
     "UnknownInterceptorError",
     "UnmetNeedError",
@@ -137,6 +139,20 @@ class LostServerError(InterceptorFailedError):
 
 class ChainError(MidspanError):
     """A chain was used in a way it does not allow: an unknown name, work in the background without its block."""
+
+
+class NotPlainError(MidspanError, ValueError):
+    """A value is not JSON: another type, a key that is no string, NaN, an infinity, a cycle, nested too deeply.
+
+    Attributes:
+        path: where, for example `$.arguments.items[2]`; its keys are the value's own.
+        problem: what is wrong, never the value.
+    """
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path = path
+        self.problem = problem
+        super().__init__(f"{path}: {problem}")
 
 
 class PeerError(MidspanError):

@@ -20,6 +20,7 @@ __all__ = [
     "LIST_METHOD",
     "MUTATION_FAILED_MESSAGE",
     "REQUEST_KEY",
+    "STATE_GROUPS_KEY",
     "STATE_KEY",
     "SUPPORTED_EVENTS_KEY",
     "TIMEOUT_KEY",
@@ -60,6 +61,8 @@ MUTATION_FAILED_MESSAGE: Final = "Interceptor mutation failed"
 
 STATE_KEY: Final = "interceptorState"
 """Key of the per-exchange state in an invocation's `context`, and in `info` of a result that returns it."""
+STATE_GROUPS_KEY: Final = "stateGroups"
+"""In the capability's settings: by interceptor name, whose state it shares, where its name's prefix does not say."""
 REQUEST_KEY: Final = "request"
 """Key of the request's payload in the `context` of an invocation in the response phase."""
 

@@ -26,16 +26,29 @@ def context_needs(interceptor: Interceptor[..., Any]) -> frozenset[str]:
 
 
 def settings_of(interceptors: Iterable[Interceptor[..., Any]]) -> dict[str, Any]:
-    """Build the capability's settings: `supportedEvents`, and `context` when an interceptor needs something there."""
+    """Build the capability's settings.
+
+    `supportedEvents`; `context` when an interceptor needs something there; `stateGroups` when one shares its state with
+    others that its name does not tell.
+    """
     events: set[str] = set()
     needs: set[str] = set()
+    groups: dict[str, str] = {}
     for interceptor in interceptors:
         events.update(event for hook in interceptor.descriptor.hooks for event in hook.events)
         needs |= context_needs(interceptor)
+        if wire.STATE_KEY in context_needs(interceptor) and interceptor.state_group != _group_by_name(interceptor.name):
+            groups[interceptor.name] = interceptor.state_group
     settings: dict[str, Any] = {wire.SUPPORTED_EVENTS_KEY: sorted(events)}
     if needs:
         settings[wire.CONTEXT_KEY] = sorted(needs)
+    if groups:
+        settings[wire.STATE_GROUPS_KEY] = groups
     return settings
+
+
+def _group_by_name(name: str) -> str:
+    return name.rpartition(".")[0] or name
 
 
 def add_to_handshake(result: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:

@@ -91,9 +91,10 @@ class InterceptorsExtension(Extension):
     def settings(self) -> dict[str, Any]:
         """Return the capability's settings.
 
-        `supportedEvents`, sorted; and `context`, the keys of an invocation's context that some interceptor needs:
+        `supportedEvents`, sorted; `context`, the keys of an invocation's context that some interceptor needs:
         `interceptorState` (the exchange's state, returned in the result's `info`), `request` (the request's payload, in
-        the response phase).
+        the response phase); `stateGroups`, whose state an interceptor shares where its name does not say. An invoker
+        that does not read them gets -32602 from the interceptors concerned.
         """
         return settings_of(self.interceptors)
 

@@ -7,6 +7,7 @@ somebody can still be told.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, cast
 
 MAX_DEPTH: Final = 199
@@ -29,30 +30,26 @@ def check_sendable(value: dict[str, Any]) -> None:
     _check(value, MAX_DEPTH)
 
 
-def _check(value: object, room: int) -> None:
-    if isinstance(value, str):
-        _check_text(value)
-    elif isinstance(value, dict):
-        _check_room(room)
-        for key, child in cast("dict[str, object]", value).items():
-            _check_text(key)
-            _check(child, room - 1)
-    elif isinstance(value, list):
-        _check_room(room)
-        for child in cast("list[object]", value):
-            _check(child, room - 1)
-    elif isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
-        raise UnsendableError("holds an integer of more than 4,200 digits")
-
-
-def _check_room(room: int) -> None:
+def _check(value: dict[str, Any] | list[Any], room: int) -> None:
     if room == 0:
         raise UnsendableError(f"is nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, dict):
+        for key in value:
+            if not key.isascii():
+                _check_text(key)
+    children: Iterable[Any] = value.values() if isinstance(value, dict) else value
+    for child in children:
+        kind = cast("type[Any]", type(child))
+        if kind is str:
+            if not child.isascii():
+                _check_text(child)
+        elif kind is dict or kind is list:
+            _check(child, room - 1)
+        elif kind is int and child.bit_length() > MAX_INTEGER_BITS:
+            raise UnsendableError("holds an integer of more than 4,200 digits")
 
 
 def _check_text(text: str) -> None:
-    if text.isascii():
-        return
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import anyio.abc
 from mcp import Client, ClientSession
 from pydantic import ValidationError
 
@@ -13,52 +14,124 @@ from midspan_sdk import ChainEntry, ChainError, Descriptor, DuplicateInterceptor
 from midspan_sdk._authoring import definition_error
 from midspan_sdk._entries import overrides_from
 from midspan_sdk._steps import Step
-from midspan_sdk.mcp._connection import ClientFactory, Connection, SupervisedConnection
+from midspan_sdk.mcp._connection import AnyClient, ClientFactory, Connection, Listing, SupervisedConnection
 from midspan_sdk.mcp._session_step import MissingStep, SessionStep
 
 logger = logging.getLogger("midspan.mcp")
 
 Alias = str | Mapping[str, str] | None
-Overrides = Mapping[str, InterceptorOverrides | dict[str, Any]]
+Overrides = Mapping[str, InterceptorOverrides | dict[str, Any]] | None
 
 
 class ServerEntries:
     """The entries that one server brings.
 
     Args:
-        connection: to the server.
+        client_or_factory: an open client, or what makes one.
         alias: a prefix (`central` makes `central.<name>`), or names by the server's names.
         overrides: policy by name in the chain.
+        take: takes over a listing of a later connection. What it raises ends that connection.
+
+    Attributes:
+        connection: to the server.
+
+    Raises:
+        ChainError: an alias is no name.
     """
 
-    def __init__(self, connection: Connection, *, alias: Alias, overrides: Overrides | None) -> None:
-        self.connection = connection
-        self._alias = alias
+    def __init__(
+        self,
+        client_or_factory: AnyClient | ClientFactory,
+        *,
+        alias: Alias,
+        overrides: Overrides,
+        take: Callable[[ServerEntries, Listing], None],
+    ) -> None:
+        self._source = client_or_factory
+        self._alias = _checked(alias)
         self._overrides = dict(overrides or {})
-        self._last: dict[str, Step] = {}
+        self._take = take
+        self._steps: dict[str, Step] = {}
+        self.connection = self._new_connection()
 
-    def steps(self) -> dict[str, Step]:
-        """Return the entries of the latest listing, and failing ones for those that it lost.
+    def _new_connection(self) -> Connection:
+        label = self._alias if isinstance(self._alias, str) else None
+        if isinstance(self._source, Client | ClientSession):
+            return Connection(label)
+        return SupervisedConnection(label, self._source, lambda listing: self._take(self, listing))
+
+    async def open(self, group: anyio.abc.TaskGroup | None) -> None:
+        """Connect, and list the server's interceptors.
+
+        Args:
+            group: where the task runs that keeps a factory's connection.
 
         Raises:
+            PeerError: the server cannot be reached, or its listing cannot be used.
+            ChainError: a factory without a task group.
+        """
+        connection = self.connection = self._new_connection()
+        if isinstance(self._source, Client | ClientSession):
+            await connection.adopt(self._source)
+        elif isinstance(connection, SupervisedConnection):
+            if group is None:
+                raise ChainError("a factory's connection lives as long as the chain: use `async with chain:`")
+            group.start_soon(connection.run)
+            try:
+                await connection.opened()
+            except BaseException:
+                await connection.aclose()
+                raise
+
+    @property
+    def closed(self) -> bool:
+        """Whether the chain ended the connection, so that it must be opened again."""
+        return self.connection.closed
+
+    def steps(self, listing: Listing, present: Mapping[str, Step]) -> dict[str, Step]:
+        """Return the entries of a listing, and failing ones for those that it lost. Changes nothing.
+
+        Args:
+            listing: of this server.
+            present: all steps of the chain.
+
+        Raises:
+            DuplicateInterceptorError: a name is taken; names both servers.
             DefinitionError: an override is not acceptable.
-            ChainError: an override names no entry of this server.
+            ChainError: an override or an alias names nothing of this server.
         """
         found: dict[str, Step] = {}
-        for descriptor in self.connection.descriptors:
+        for descriptor in listing.descriptors:
             name = self._name_of(descriptor)
+            entry = self._entry(name, descriptor)
             if name in found:
-                raise DuplicateInterceptorError(name, f"two interceptors of {self.connection.server!r} get this alias")
-            found[name] = SessionStep(self._entry(name, descriptor), self.connection)
-        if unknown := sorted(self._overrides.keys() - found.keys() - self._last.keys()):
-            offered = ", ".join(found) or "none"
-            raise ChainError(f"overrides name {unknown[0]!r}; server {self.connection.server!r} offers {offered}")
-        for name, step in self._last.items():
+                raise DuplicateInterceptorError(
+                    name, f"two interceptors of server {entry.server!r} get this name; change the alias", field="name"
+                )
+            if name in present and name not in self._steps:
+                raise DuplicateInterceptorError(name, _both(present[name].entry, entry), field="name")
+            found[name] = SessionStep(entry, self.connection, listing)
+        self._check_names("overrides", self._overrides, {*found, *self._steps})
+        if isinstance(self._alias, Mapping):
+            known = {step.entry.descriptor.name for step in (*found.values(), *self._steps.values())}
+            self._check_names("alias", self._alias, known)
+        for name, step in self._steps.items():
             if name not in found:
-                logger.error("interceptor server %r no longer offers %r", self.connection.server, name)
-                found[name] = MissingStep(step.entry, self.connection)
-        self._last = found
+                found[name] = MissingStep(step.entry, self.connection, listing)
         return found
+
+    def keep(self, listing: Listing, steps: dict[str, Step]) -> None:
+        """Take over what `steps` returned."""
+        for name, step in steps.items():
+            if isinstance(step, MissingStep) and not isinstance(self._steps.get(name), MissingStep):
+                logger.error("interceptor server %r no longer offers %r", self.connection.server, name)
+        self.connection.listing = listing
+        self._steps = steps
+
+    def _check_names(self, what: str, given: Mapping[str, object], known: set[str]) -> None:
+        if unknown := sorted(given.keys() - known):
+            offered = ", ".join(sorted(known)) or "none"
+            raise ChainError(f"{what}: names {unknown[0]!r}; server {self.connection.server!r} offers {offered}")
 
     def _name_of(self, descriptor: Descriptor) -> str:
         if isinstance(self._alias, str):
@@ -73,41 +146,15 @@ class ServerEntries:
         return ChainEntry(descriptor, overrides=overrides, server=self.connection.server, name=name)
 
 
-def server_label(client: object, alias: Alias) -> str:
-    """Return what a server is called: its alias, or what it says it is."""
-    if isinstance(alias, str):
-        return alias
-    if isinstance(client, Client | ClientSession):
-        info = client.server_info
-        return info.name if info is not None else "unnamed"
-    return "server"
+def _checked(alias: Alias) -> Alias:
+    for name in (alias,) if isinstance(alias, str) else (alias or {}).values():
+        if not name or not name.isprintable():
+            raise ChainError(f"alias: {name!r} is not a name: empty, or with characters that cannot be printed")
+    return alias
 
 
-async def connection_for(
-    client_or_factory: Client | ClientSession | ClientFactory,
-    *,
-    server: str,
-    start: Callable[..., Any] | None,
-    changed: Callable[[], None],
-) -> Connection:
-    """Return a connection whose first listing is done.
+def _both(present: ChainEntry, added: ChainEntry) -> str:
+    def where(entry: ChainEntry) -> str:
+        return f"server {entry.server!r}" if entry.server is not None else "this process"
 
-    Args:
-        client_or_factory: an open client, or what makes one.
-        server: how the server is called.
-        start: starts a supervising task and waits for its first listing; needed for a factory.
-        changed: called after each later listing.
-
-    Raises:
-        PeerError: the server cannot be reached, or its listing cannot be used.
-        ChainError: a factory outside of the chain's block.
-    """
-    if isinstance(client_or_factory, Client | ClientSession):
-        connection = Connection(server)
-        await connection.adopt(client_or_factory)
-        return connection
-    if start is None:
-        raise ChainError("a factory's connection lives as long as the chain: use `async with chain:`")
-    supervised = SupervisedConnection(server, client_or_factory, changed)
-    await start(supervised.run)
-    return supervised
+    return f"is on {where(present)} and on {where(added)}; give one of them an alias"

@@ -50,6 +50,7 @@ class ServedInterceptor:
         self._surroundings = surroundings
         self._needs = context_needs(interceptor)
         self._step = self._step_within(interceptor.timeout)
+        self._shorter: LocalStep | None = None  # one, because an invoker asks for the same deadline each time
 
     async def invoke(self, request: InvocationRequest) -> dict[str, Any]:
         """Run the handler once and return the flat result of the wire.
@@ -106,7 +107,9 @@ class ServedInterceptor:
         step: Step = self._step
         declared = self.interceptor.timeout
         if request.timeout is not None and (declared is None or request.timeout < declared):
-            step = self._step_within(request.timeout)
+            if self._shorter is None or self._shorter.entry.timeout != request.timeout:
+                self._shorter = self._step_within(request.timeout)
+            step = self._shorter
         compat, version = self.interceptor.descriptor.compat, request.context.protocol_version
         if compat is not None and version is not None and not compat.admits(version):
             return IncompatibleStep(step, version)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
+
+from mcp import MCPError
 
 from midspan_sdk import (
     ChainEntry,
@@ -11,6 +14,7 @@ from midspan_sdk import (
     InterceptorResult,
     InterceptorTimeoutError,
     InvalidInvocationError,
+    InvocationError,
     LostServerError,
     MutationResult,
     SinkResult,
@@ -18,9 +22,11 @@ from midspan_sdk import (
     ValidationResult,
 )
 from midspan_sdk._handler import Mutation, mutation_of
+from midspan_sdk._interruption import interrupts
 from midspan_sdk._plain import Snapshot, plain_object
-from midspan_sdk._steps import Frame, StateChange, within
-from midspan_sdk.mcp._connection import Connection
+from midspan_sdk._steps import DeadlinePassedError, Frame, StateChange, within
+from midspan_sdk.mcp._calls import NoAnswerError
+from midspan_sdk.mcp._connection import AnyClient, Connection, Listing
 from midspan_sdk.mcp._invoking import invoke_interceptor
 from midspan_sdk.wire import REQUEST_KEY, STATE_KEY
 
@@ -29,15 +35,24 @@ _NEVER_SENT: Final = "requestState"
 
 
 class SessionStep:
-    """Invokes one interceptor of a server."""
+    """Invokes one interceptor of a server.
 
-    def __init__(self, entry: ChainEntry, connection: Connection) -> None:
+    Args:
+        entry: whose name may be another one than the server's.
+        connection: to the server.
+        listing: in which the server said what it needs.
+    """
+
+    def __init__(self, entry: ChainEntry, connection: Connection, listing: Listing) -> None:
         self.entry = entry
         self.inline = False
         self.direct: Callable[[dict[str, Any]], Any] | None = None
         self._connection = connection
         self._name = entry.descriptor.name
-        self._group = f"{connection.server}\x1f{self._name.rpartition('.')[0] or self._name}"
+        self._takes_state = STATE_KEY in listing.context_keys
+        self._takes_request = REQUEST_KEY in listing.context_keys
+        group = listing.state_groups.get(self._name, self._name.rpartition(".")[0] or self._name)
+        self._group = f"{connection.key}\x1f{group}"  # of this server only, also where another one has its name
 
     def validate_now(self, frame: Frame, snapshot: Snapshot) -> ValidationResult:
         """Not possible: a session always suspends."""
@@ -77,48 +92,57 @@ class SessionStep:
         return InterceptorFailedError(self.entry.name, "the server's result is of another type than its descriptor")
 
     async def _invoke(self, frame: Frame, snapshot: Snapshot) -> tuple[InterceptorResult, StateChange | None]:
+        started = asyncio.get_running_loop().time()
+        client = await self._client(frame, started)
+        call = self._connection.in_flight.run(self._call(client, frame, snapshot))
         try:
-            return await within(frame, self.entry.timeout, self._call(frame, snapshot))
-        except InterceptorTimeoutError as error:
-            raise InterceptorTimeoutError(self.entry.name, timeout_ms=error.timeout_ms, phase=error.phase) from error
-        except LostServerError as error:
-            raise LostServerError(self.entry.name) from error
-        except InvalidInvocationError as error:
-            raise InvalidInvocationError(self.entry.name, error.reason) from error
-        except UnknownInterceptorError as error:
-            raise UnknownInterceptorError(self.entry.name) from error
-        except InterceptorFailedError as error:
-            raise InterceptorFailedError(self.entry.name, error.reason) from error
+            return await within(frame, self.entry.timeout, call, started=started)
+        except InvocationError as error:
+            if isinstance(error, LostServerError):
+                self._connection.lost(client)
+            elif not _is_answer(error):
+                self._connection.doubt(client)
+            raise self._named(error) from None
+        except DeadlinePassedError:
+            self._connection.doubt(client)
+            raise
+        except BaseException as error:
+            if interrupts(error):
+                raise
+            self._connection.doubt(client)
+            raise InterceptorFailedError(self.entry.name, "the call to its server failed") from error
 
-    async def _call(self, frame: Frame, snapshot: Snapshot) -> tuple[InterceptorResult, StateChange | None]:
-        connection = self._connection
-        client = await connection.client()
+    async def _client(self, frame: Frame, started: float) -> AnyClient:
+        client = self._connection.current
+        if client is None:
+            try:
+                client = await within(frame, self.entry.timeout, self._connection.client(), started=started)
+            except DeadlinePassedError as error:
+                if error.chain:
+                    raise
         if client is None:
             raise LostServerError(self.entry.name)
-        wanted = connection.context_keys
-        change = StateChange(frame.exchange_or_new(), self._group) if STATE_KEY in wanted else None
+        return client
+
+    async def _call(
+        self, client: AnyClient, frame: Frame, snapshot: Snapshot
+    ) -> tuple[InterceptorResult, StateChange | None]:
+        change = StateChange(frame.exchange_or_new(), self._group) if self._takes_state else None
         request = None
-        if REQUEST_KEY in wanted and frame.phase == "response" and frame.exchange is not None:
+        if self._takes_request and frame.phase == "response" and frame.exchange is not None:
             request = frame.exchange.request
-        payload = snapshot.value
-        if _NEVER_SENT in payload:
-            payload = {key: value for key, value in payload.items() if key != _NEVER_SENT}
-        try:
-            result = await invoke_interceptor(
-                client,
-                self._name,
-                event=frame.event,
-                phase=frame.phase,
-                payload=payload,
-                config=frame.config.get(self.entry.name) if frame.config else None,
-                timeout_ms=max(1, round(self.entry.timeout * 1000)),
-                context=frame.context,
-                state=change.before if change is not None else None,
-                request=request,
-            )
-        except LostServerError:
-            connection.lost(client)
-            raise
+        result = await invoke_interceptor(
+            client,
+            self._name,
+            event=frame.event,
+            phase=frame.phase,
+            payload=_without_secret(snapshot.value),
+            config=frame.config.get(self.entry.name) if frame.config else None,
+            timeout_ms=max(1, round(self.entry.timeout * 1000)),
+            context=frame.context,
+            state=change.before if change is not None else None,
+            request=_without_secret(request) if request is not None else None,
+        )
         if change is not None:
             result = self._take_state(result, change)
         return result, change
@@ -130,12 +154,41 @@ class SessionStep:
             if not isinstance(state, dict):
                 raise InterceptorFailedError(self.entry.name, "the server returned a state that is no object")
             change.after.clear()
-            change.after.update(plain_object(state))  # pyright: ignore[reportUnknownArgumentType] - checked in there
+            change.after.update(plain_object(cast("object", state)))
         return result.model_copy(update={"info": info or None})
+
+    def _named(self, error: InvocationError) -> InvocationError:
+        """Return the same failure under the name that the entry has in the chain."""
+        name = self.entry.name
+        if isinstance(error, InterceptorTimeoutError):
+            return InterceptorTimeoutError(name, timeout_ms=error.timeout_ms, phase=error.phase)
+        if isinstance(error, UnknownInterceptorError):
+            return UnknownInterceptorError(name)
+        if isinstance(error, InvalidInvocationError | LostServerError):
+            return type(error)(name, error.reason)
+        assert isinstance(error, InterceptorFailedError)
+        return InterceptorFailedError(name, error.reason)
 
 
 class MissingStep(SessionStep):
     """Stands for an interceptor that its server offered once and no longer does: it fails, and policy decides."""
 
-    async def _call(self, frame: Frame, snapshot: Snapshot) -> tuple[InterceptorResult, StateChange | None]:
+    async def _invoke(self, frame: Frame, snapshot: Snapshot) -> tuple[InterceptorResult, StateChange | None]:
         raise InterceptorFailedError(self.entry.name, "its server no longer offers it")
+
+
+def _without_secret(payload: dict[str, Any]) -> dict[str, Any]:
+    if _NEVER_SENT not in payload:
+        return payload
+    return {key: value for key, value in payload.items() if key != _NEVER_SENT}
+
+
+def _is_answer(error: InvocationError) -> bool:
+    """Tell whether it is what an interceptor's server says of an invocation, not what a transport made up."""
+    cause = error.__cause__
+    if isinstance(cause, NoAnswerError):
+        return False
+    if not isinstance(cause, MCPError):
+        return True
+    data: object = cause.data
+    return isinstance(data, dict) and "interceptor" in data

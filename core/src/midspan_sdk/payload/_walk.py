@@ -6,7 +6,6 @@ the changed string up to the payload; all else is shared with the payload as it 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final, cast
 
@@ -28,7 +27,7 @@ _TOP: Final[dict[str, Part]] = {
     "progressToken": "meta",
 }
 _UNSEEN: Final = "requestState"
-_RESERVED: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*\.(?:modelcontextprotocol|mcp)(?:\.[A-Za-z0-9-]+)*/")
+_OWNERS: Final = frozenset({"modelcontextprotocol", "mcp"})
 
 Visit = Callable[[Text], str | None]
 Container = dict[str, Any] | list[Any] | Repeated
@@ -111,7 +110,7 @@ class _Frame:
         """Return what part the member under a key is."""
         if self.top:
             return _TOP.get(key, self.part)
-        if self.meta and (key == "progressToken" or _RESERVED.match(key)):
+        if self.meta and (key == "progressToken" or _is_reserved(key)):
             return "meta"
         return self.part
 
@@ -146,6 +145,13 @@ class _Frame:
         for index, value in changes.items():
             items[index] = value
         return items
+
+
+def _is_reserved(key: str) -> bool:
+    # The second label is MCP's own since 2025-11-25; before, any label that another one follows.
+    prefix, slash, _ = key.partition("/")
+    labels = prefix.split(".")
+    return bool(slash) and not _OWNERS.isdisjoint([*labels[1:2], *labels[:-1]])
 
 
 def _members(container: Container) -> Iterable[tuple[Any, Any]]:
