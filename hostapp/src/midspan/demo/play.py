@@ -78,9 +78,11 @@ async def play() -> Performance:
     """Play the demo in a temporary folder and return what both ends saw."""
     with tempfile.TemporaryDirectory(prefix="midspan-demo-") as folder:
         config, audit, view = _props(Path(folder))
+        # `-P`: a folder `midspan` in the working directory must not take our place.
+        python = [sys.executable, "-P", "-m"]
         gateway = StdioServerParameters(
-            command=sys.executable,
-            args=["-m", "midspan", "run", "--config", str(config), "--", sys.executable, "-m", "midspan.demo.server"],
+            command=python[0],
+            args=[*python[1:], "midspan", "run", "--config", str(config), "--", *python, "midspan.demo.server"],
             env={**os.environ, VIEW_VARIABLE: str(view)},
         )
         async with Client(gateway) as client:

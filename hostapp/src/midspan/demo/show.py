@@ -14,9 +14,9 @@ from midspan.demo.play import Performance, Scene
 _AUDIT_FIELDS = ("timestamp", "event", "target", "status", "blocked_by", "reason", "arrived_digest")
 
 _NEXT = """\
-midspan plugins list                       what is installed, and what is enabled
-midspan run --plugin secrets -- COMMAND    guard a server: put this in front of its command in your client's config
-midspan plugins show policy                what a plugin adds, and its settings"""
+midspan plugins list                     what is installed and enabled
+midspan plugins show policy              what a plugin adds and takes
+midspan run --plugin secrets -- COMMAND  guard a server that COMMAND starts"""
 
 
 def show(performance: Performance, console: Console) -> None:
@@ -76,5 +76,9 @@ def _show_audit(records: tuple[dict[str, Any], ...], console: Console) -> None:
         highlight=False,
     )
     for record in blocked[:1]:
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(overflow="fold")
         for field in _AUDIT_FIELDS:
-            console.print(f"    [dim]{field:15}[/] {escape(str(record.get(field)))}", highlight=False, soft_wrap=True)
+            table.add_row(f"    {field}", escape(str(record.get(field))))
+        console.print(table)

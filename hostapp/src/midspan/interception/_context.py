@@ -5,12 +5,15 @@ from __future__ import annotations
 import getpass
 import os
 import uuid
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from midspan_sdk import InvocationContext, Principal
 
 PROTOCOL_VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 """In `_meta` of every request since 2026-07-28; before, the handshake settles the version."""
+
+NEW_SESSION: Final = ""
+"""Stands for a session that has no name yet."""
 
 
 class ConnectionContext:
@@ -20,19 +23,21 @@ class ConnectionContext:
         server: name of the guarded server.
         principal: on whose behalf the client speaks.
         flow: ties together what this client does across servers.
+        session: names the session whose state the interceptors get; a new name by default; None when there is no
+            session, as for an unknown principal in the stateless era.
     """
 
-    def __init__(self, *, server: str, principal: Principal, flow: str) -> None:
+    def __init__(self, *, server: str, principal: Principal, flow: str, session: str | None = NEW_SESSION) -> None:
+        session_id = uuid.uuid4().hex if session == NEW_SESSION else session
         self._base = InvocationContext(
-            principal=principal, session_id=uuid.uuid4().hex, server=server, flow=flow, protocol_version=None
+            principal=principal, session_id=session_id, server=server, flow=flow, protocol_version=None
         )
         self._by_version: dict[str | None, InvocationContext] = {None: self._base}
         self._negotiated: str | None = None
 
     @property
-    def session_id(self) -> str:
-        """The session of this connection."""
-        assert self._base.session_id is not None
+    def session_id(self) -> str | None:
+        """The session of this connection, or None."""
         return self._base.session_id
 
     def negotiated(self, version: object) -> None:

@@ -47,6 +47,7 @@ class Denials:
         *,
         ran: bool,
         stateless: bool,
+        error: bool = False,
     ) -> dict[str, Any]:
         """Build the answer to a blocked request, or in the place of a blocked answer.
 
@@ -56,8 +57,9 @@ class Denials:
             result: the chain's result that blocked.
             ran: whether the other side got the request.
             stateless: whether the request is of the era whose results carry `resultType`.
+            error: whether a JSON-RPC error was blocked; another error takes its place.
         """
-        if event == TOOLS_CALL and self._form == "result":
+        if event == TOOLS_CALL and self._form == "result" and not error:
             return self._tool_result(message_id, result, ran=ran, stateless=stateless)
         return self._error(message_id, result, ran=ran)
 

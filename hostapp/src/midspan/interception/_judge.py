@@ -7,8 +7,7 @@ written anew from the value that was judged.
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 from midspan.interception._context import ConnectionContext, is_stateless
@@ -21,16 +20,19 @@ from midspan.relay import (
     JSONFaultError,
     Message,
     MessageId,
+    Outline,
     OversizedLine,
     Side,
     classify,
     error_message,
     id_of,
     object_or_empty,
+    outline_of_text,
+    outlines_of_value,
     read,
     write,
 )
-from midspan_sdk import Chain, ChainExecutionResult, Exchange
+from midspan_sdk import Chain, ChainExecutionResult, Exchange, InvocationContext, NotPlainError
 from midspan_sdk.wire import Direction, Phase
 
 logger = logging.getLogger("midspan.gateway")
@@ -39,6 +41,7 @@ ANSWER_KEY: Final = "midspan/answer"
 """`_meta` key of a result that an interceptor gave in place of the server."""
 
 _KEPT_CANCELLED: Final = 1024
+_EDGE: Final = 1024
 _INITIALIZE: Final = "initialize"
 _CANCELLED: Final = "notifications/cancelled"
 
@@ -50,12 +53,12 @@ class _Pending:
         sent: whether it went on; before that nobody can answer it.
     """
 
-    __slots__ = ("exchange", "method", "params", "sent", "stateless")
+    __slots__ = ("context", "exchange", "method", "sent", "stateless")
 
-    def __init__(self, method: str, params: dict[str, Any]) -> None:
+    def __init__(self, method: str, params: dict[str, Any], context: InvocationContext) -> None:
         self.method = method
         self.exchange = Exchange()
-        self.params = params
+        self.context = context
         self.sent = False
         self.stateless = is_stateless(params)
 
@@ -68,7 +71,7 @@ class _Requests:
 
     def __init__(self) -> None:
         self._open: dict[MessageId, _Pending] = {}
-        self._cancelled: deque[tuple[MessageId, _Pending]] = deque()
+        self._cancelled: dict[MessageId, None] = {}
 
     def __contains__(self, message_id: MessageId) -> bool:
         return message_id in self._open
@@ -82,19 +85,25 @@ class _Requests:
         pending = self._open.get(message_id) if message_id is not None else None
         return pending if pending is not None and pending.sent else None
 
-    def close(self, message_id: MessageId) -> None:
-        """Forget a request."""
-        self._open.pop(message_id, None)
+    def close(self, message_id: MessageId, pending: _Pending) -> None:
+        """Forget a request; not another one that has its id by now."""
+        if self._open.get(message_id) is pending:
+            del self._open[message_id]
+            self._cancelled.pop(message_id, None)
 
-    def cancelled(self, message_id: MessageId) -> None:
-        """Note that a request was cancelled."""
-        if (pending := self._open.get(message_id)) is None:
-            return
-        self._cancelled.append((message_id, pending))
+    def cancelled(self, message_id: MessageId) -> bool:
+        """Note that a request was cancelled. Return whether it had not gone on yet, and now never will."""
+        pending = self._open.get(message_id)
+        if pending is None:
+            return False
+        if not pending.sent:
+            self.close(message_id, pending)
+            return True
+        self._cancelled[message_id] = None
         if len(self._cancelled) > _KEPT_CANCELLED:
-            oldest, gone = self._cancelled.popleft()
-            if self._open.get(oldest) is gone:
-                del self._open[oldest]
+            oldest = next(iter(self._cancelled))
+            self.close(oldest, self._open[oldest])
+        return False
 
 
 class ChainJudge:
@@ -119,41 +128,56 @@ class ChainJudge:
         try:
             document = read(line)
         except JSONFaultError as fault:
-            return self._refuse(side, None, fault)
+            return self._refuse(side, [outline_of_text(line[:_EDGE], line[-_EDGE:])], fault)
         try:
-            if document.top_is_ambiguous:
+            if document.duplicates:
                 raise JSONFaultError(document.fault or "ambiguous", INVALID_REQUEST)
+            if line.find(b"\r", 0, -1) >= 0:
+                # Many readers of lines end one at a carriage return too, and would find another message behind it.
+                raise JSONFaultError("a carriage return inside of a line", INVALID_REQUEST)
             message = classify(document.value)
             if message.kind == "request":
                 return self._request(side, message, line, document.fault)
             if message.kind == "notification":
                 return self._notification(side, message, line, document.fault)
             return self._answer(side, message, line, document.fault)
-        except JSONFaultError as fault:
-            return self._refuse(side, document.value, fault)
+        except JSONFaultError as error:
+            fault = error
+        except NotPlainError as error:
+            fault = JSONFaultError(error.problem, INVALID_REQUEST)
+        except Exception:
+            logger.exception("a message from the %s could not be judged; it is blocked", side.value)
+            fault = JSONFaultError("it could not be judged", INTERNAL_ERROR)
+        return self._refuse(side, outlines_of_value(document.value, document.duplicates), fault)
 
     def oversized(self, side: Side, line: OversizedLine) -> Action:
         """Refuse a message that was longer than the limit."""
         fault = JSONFaultError("longer than the limit", INVALID_REQUEST)
-        return self._refuse(side, None, fault)
+        return self._refuse(side, [outline_of_text(line.head, line.tail)], fault)
 
-    def _refuse(self, side: Side, value: Any, fault: JSONFaultError) -> Action:
-        """Answer what cannot be judged; it goes no further."""
+    def _refuse(self, side: Side, outlines: Sequence[Outline], fault: JSONFaultError) -> Action:
+        """Answer what cannot be judged; it goes no further.
+
+        Args:
+            side: who sent it.
+            outlines: what is certain of it; several for a batch.
+            fault: why.
+        """
         logger.warning("refused a message from the %s: %s", side.value, fault.reason)
-        message_id = id_of(value)
-        is_answer = isinstance(value, dict) and "method" not in value
-        if is_answer:
-            requests = self._requests[_other(side)]
-            if message_id is not None and requests.sent(message_id) is not None:
-                requests.close(message_id)
+        requests = self._requests[_other(side)]
+        onward: list[dict[str, Any]] = []
+        back: list[dict[str, Any]] = []
+        for message in outlines:
+            if message.is_answer and message.id is not None and (pending := requests.sent(message.id)) is not None:
+                requests.close(message.id, pending)
                 text = f"midspan refused the answer: {fault.reason}"
-                return Action(forward=write(error_message(message_id, INTERNAL_ERROR, text)), ordered=True)
-            return Action()
-        if side is Side.SERVER and message_id is None:
-            return Action()  # a stray line on a server's stdout is no message; a server expects no answer to it
-        return Action(
-            reply=write(error_message(message_id, fault.code, f"midspan refused the message: {fault.reason}"))
-        )
+                onward.append(error_message(message.id, INTERNAL_ERROR, text))
+            elif message.is_answer and not message.is_call:
+                continue
+            elif side is Side.CLIENT or message.id is not None:
+                # A stray line on a server's stdout is no message, and a server expects no answer to it.
+                back.append(error_message(message.id, fault.code, f"midspan refused the message: {fault.reason}"))
+        return Action(forward=_lines(onward), reply=_lines(back), ordered=True)
 
     # Requests
 
@@ -162,10 +186,11 @@ class ChainJudge:
         requests = self._requests[side]
         if message.id in requests:
             raise JSONFaultError("the id is already in use", INVALID_REQUEST)
-        direction = _direction(side)
+        params = message.params_or_empty()
+        pending = _Pending(message.method, params, self._context.of(params))
+        direction, back = _direction(side), _opposite(_direction(side))
         if not self._chain.concerns(message.method, "request", direction):
-            pending = _Pending(message.method, message.params_or_empty())
-            if self._chain.concerns(message.method, "response", _opposite(direction)):
+            if self._chain.concerns(message.method, "response", back):
                 _require(fault)
                 pending.exchange.keep_request(message.payload())
             pending.sent = True
@@ -173,32 +198,50 @@ class ChainJudge:
             return Action(forward=line)
         _require(fault)
         payload = message.payload()
-        pending = _Pending(message.method, payload)
         requests.open(message.id, pending)
         work = self._judge_request(side, message, payload, pending)
-        if self._chain.may_suspend(message.method, "request", direction):
-            return Deferred(work, request_id=message.id)
+        # The request phase may end in an answer, which then passes the response phase at once.
+        if self._chain.may_suspend(message.method, "request", direction) or self._chain.may_suspend(
+            message.method, "response", back
+        ):
+            return Deferred(work, request_id=message.id, size=len(line))
         return _now(work)
 
     async def _judge_request(self, side: Side, message: Message, payload: dict[str, Any], pending: _Pending) -> Action:
         assert message.id is not None
         try:
             result = await self._execute(message.method, "request", side, payload, pending)
-            if result is not None and result.answer is not None:
-                return await self._answered(side, message, result, pending)
-            if result is not None and result.final_payload is not None:
+            if result.answer is not None:
+                return Action(reply=write(await self._answered(side, message, result, pending)))
+            if result.final_payload is not None:
+                forward = write(message.with_payload(result.final_payload))
                 pending.sent = True
-                return Action(forward=write(message.with_payload(result.final_payload)))
+                return Action(forward=forward)
+            return Action(reply=write(self._denial(message.id, result, pending, ran=False)))
+        except Exception as error:  # noqa: BLE001 - logged by `_unjudged`; the message is blocked
+            return Action(reply=write(_unjudged(message.id, message.method, error)))
         finally:
             if not pending.sent:
-                self._requests[side].close(message.id)
-        if result is None:
-            return Action(reply=write(_bug(message.id)))
-        denial = self._denials.answer(message.method, message.id, result, ran=False, stateless=pending.stateless)
-        return Action(reply=write(denial))
+                self._requests[side].close(message.id, pending)
 
-    async def _answered(self, side: Side, message: Message, request: ChainExecutionResult, pending: _Pending) -> Action:
+    def _denial(
+        self,
+        message_id: MessageId,
+        result: ChainExecutionResult,
+        pending: _Pending,
+        *,
+        ran: bool,
+        error: bool = False,
+    ) -> dict[str, Any]:
+        return self._denials.answer(
+            pending.method, message_id, result, ran=ran, stateless=pending.stateless, error=error
+        )
+
+    async def _answered(
+        self, side: Side, message: Message, request: ChainExecutionResult, pending: _Pending
+    ) -> dict[str, Any]:
         """Send an interceptor's answer through the response phase and back; the other side never hears of it."""
+        assert message.id is not None
         assert request.answer is not None
         answer = payload_of_answer(request.answer, message.method, stateless=pending.stateless)
         provenance = {"by": request.answered_by, "decisionId": request.decision_id}
@@ -206,12 +249,9 @@ class ChainJudge:
         assert request.final_payload is not None
         pending.exchange.keep_request(request.final_payload)
         result = await self._execute(message.method, "response", _other(side), answer, pending)
-        if result is None:
-            return Action(reply=write(_bug(message.id)))
         if result.aborted_at is not None:
-            denial = self._denials.answer(message.method, message.id, result, ran=False, stateless=pending.stateless)
-            return Action(reply=write(denial))
-        return Action(reply=write({"jsonrpc": "2.0", "id": message.id, "result": result.final_payload}))
+            return self._denial(message.id, result, pending, ran=False)
+        return {"jsonrpc": "2.0", "id": message.id, "result": result.final_payload}
 
     # Answers
 
@@ -227,28 +267,29 @@ class ChainJudge:
             return Action()
         assert message.id is not None
         if not self._chain.concerns(pending.method, "response", direction, error=is_error):
-            self._requests[asker].close(message.id)
+            self._requests[asker].close(message.id, pending)
             self._note_handshake(pending, message)
             return Action(forward=line, ordered=True)
         _require(fault)
         payload = message.payload()
-        self._requests[asker].close(message.id)
+        self._requests[asker].close(message.id, pending)
         self._note_handshake(pending, message)
         work = self._judge_answer(side, message, payload, pending)
         if self._chain.may_suspend(pending.method, "response", direction, error=is_error):
-            return Deferred(work, ordered=True)
+            return Deferred(work, ordered=True, size=len(line))
         return _now(work)
 
     async def _judge_answer(self, side: Side, message: Message, payload: dict[str, Any], pending: _Pending) -> Action:
+        assert message.id is not None
         is_error = message.kind == "error"
-        result = await self._execute(pending.method, "response", side, payload, pending, error=is_error)
-        if result is None:
-            return Action(forward=write(_bug(message.id)), ordered=True)
-        if result.aborted_at is not None:
-            denial = self._denials.answer(pending.method, message.id, result, ran=True, stateless=pending.stateless)
+        try:
+            result = await self._execute(pending.method, "response", side, payload, pending, error=is_error)
+            if result.final_payload is not None:
+                return Action(forward=write(message.with_payload(result.final_payload)), ordered=True)
+            denial = self._denial(message.id, result, pending, ran=True, error=is_error)
             return Action(forward=write(denial), ordered=True)
-        assert result.final_payload is not None
-        return Action(forward=write(message.with_payload(result.final_payload)), ordered=True)
+        except Exception as error:  # noqa: BLE001 - logged by `_unjudged`; the answer is blocked
+            return Action(forward=write(_unjudged(message.id, pending.method, error, what="answer")), ordered=True)
 
     def _note_handshake(self, pending: _Pending, message: Message) -> None:
         if pending.method == _INITIALIZE and message.kind == "result":
@@ -265,22 +306,24 @@ class ChainJudge:
         _require(fault)
         work = self._judge_notification(side, message, message.payload())
         if self._chain.may_suspend(message.method, "request", direction):
-            return Deferred(work, ordered=True, notification=True)
+            return Deferred(work, ordered=True, notification=True, size=len(line))
         return _now(work)
 
     def _cancelled(self, side: Side, message: Message, line: bytes) -> Action:
         cancelled = id_of({"id": message.params_or_empty().get("requestId")})
-        if cancelled is None:
-            return Action(forward=line)
-        self._requests[side].cancelled(cancelled)
-        return Action(forward=line, cancels=cancelled)
+        if cancelled is not None and self._requests[side].cancelled(cancelled):
+            return Action(cancels=cancelled)  # the other side never saw the request, so it need not hear of its end
+        return Action(forward=line)
 
     async def _judge_notification(self, side: Side, message: Message, payload: dict[str, Any]) -> Action:
-        result = await self._execute(message.method, "request", side, payload, None)
-        if result is None or result.aborted_at is not None:
+        try:
+            result = await self._execute(message.method, "request", side, payload, None)
+            if result.final_payload is None:
+                return Action(ordered=True)
+            return Action(forward=write(message.with_payload(result.final_payload)), ordered=True)
+        except Exception as error:  # noqa: BLE001 - logged by `_unjudged`; the notification is blocked
+            _unjudged(None, message.method, error)
             return Action(ordered=True)
-        assert result.final_payload is not None
-        return Action(forward=write(message.with_payload(result.final_payload)), ordered=True)
 
     # The chain
 
@@ -293,21 +336,16 @@ class ChainJudge:
         pending: _Pending | None,
         *,
         error: bool = False,
-    ) -> ChainExecutionResult | None:
-        """Run the chain; None when it failed in a way that is a bug, so that nothing passes."""
-        try:
-            return await self._chain.execute(
-                event=event,
-                phase=phase,
-                payload=payload,
-                direction=_direction(side),
-                context=self._context.of(pending.params if pending is not None else payload),
-                exchange=pending.exchange if pending is not None else None,
-                error=error,
-            )
-        except Exception:
-            logger.exception("the chain failed on %s; the message is blocked", event)
-            return None
+    ) -> ChainExecutionResult:
+        return await self._chain.execute(
+            event=event,
+            phase=phase,
+            payload=payload,
+            direction=_direction(side),
+            context=pending.context if pending is not None else self._context.of(payload),
+            exchange=pending.exchange if pending is not None else None,
+            error=error,
+        )
 
 
 def _now(work: Coroutine[Any, Any, Action]) -> Action | Deferred:
@@ -320,8 +358,18 @@ def _now(work: Coroutine[Any, Any, Action]) -> Action | Deferred:
     raise RuntimeError("a judgement that should not suspend did")
 
 
-def _bug(message_id: MessageId | None) -> dict[str, Any]:
-    return error_message(message_id, INTERNAL_ERROR, "midspan could not judge the message; it was blocked")
+def _lines(messages: list[dict[str, Any]]) -> bytes | None:
+    return b"\n".join(write(message) for message in messages) if messages else None
+
+
+def _unjudged(message_id: MessageId | None, event: str, error: Exception, *, what: str = "message") -> dict[str, Any]:
+    """Log why a message could not be judged, and return what is sent in the place of its answer."""
+    if isinstance(error, NotPlainError):
+        logger.warning("refused the %s of %s: %s", what, event, error.problem)
+        code = INVALID_REQUEST if what == "message" else INTERNAL_ERROR
+        return error_message(message_id, code, f"midspan refused the {what}: {error.problem}")
+    logger.error("the %s of %s could not be judged; it is blocked", what, event, exc_info=error)
+    return error_message(message_id, INTERNAL_ERROR, f"midspan could not judge the {what}; it was blocked")
 
 
 def _require(fault: str | None) -> None:

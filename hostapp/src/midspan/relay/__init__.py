@@ -18,6 +18,7 @@ from midspan.relay._json import (
 )
 from midspan.relay._lines import MAX_LINE, OversizedLine, open_reader, open_writer
 from midspan.relay._messages import Message, MessageId, classify, error_message, id_of, object_or_empty
+from midspan.relay._outline import Outline, outline_of_text, outlines_of_value
 from midspan.relay._relay import Action, Deferred, Judge, PassAll, Side
 from midspan.relay._run import run_stdio
 from midspan.relay._stdio import claim_standard_streams
@@ -35,6 +36,7 @@ __all__ = [
     "Judge",
     "Message",
     "MessageId",
+    "Outline",
     "OversizedLine",
     "PassAll",
     "Side",
@@ -47,6 +49,8 @@ __all__ = [
     "object_or_empty",
     "open_reader",
     "open_writer",
+    "outline_of_text",
+    "outlines_of_value",
     "read",
     "run_stdio",
     "write",

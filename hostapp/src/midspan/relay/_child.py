@@ -13,8 +13,15 @@ from typing import Final
 
 from midspan.relay._lines import LineReader, PipeWriter, open_reader, open_writer
 
-GRACE: Final = 2.0
-"""Seconds between closing stdin and SIGTERM, and again between SIGTERM and SIGKILL."""
+GRACE: Final = 1.5
+"""Seconds between closing stdin and SIGTERM, and again between SIGTERM and SIGKILL.
+
+Shorter than the two seconds that clients give to the processes they started, so that a stubborn server is gone before
+its client kills the gateway.
+"""
+
+_KILLED_WITHIN: Final = 1.0
+"""Seconds in which a killed process goes, unless the system itself hangs."""
 
 
 class SpawnError(Exception):
@@ -28,60 +35,73 @@ class ChildProcess:
         pid: also the id of its process group.
         stdin: where its messages go.
         stdout: where its messages come from.
+        exited: set when it has ended.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], stdin: PipeWriter, stdout: LineReader) -> None:
         self.pid = process.pid
         self.stdin = stdin
         self.stdout = stdout
+        self.exited = asyncio.Event()
         self._process = process
-        self._exited = asyncio.Event()
-        self._killed = False
+        self._over = False
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._wait_in_thread, args=(loop,), daemon=True, name="midspan-wait").start()
 
     def _wait_in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._process.wait()
+        if hasattr(os, "waitid"):
+            # Not reaped before its group was killed: else the id could be another group's by then.
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        else:
+            self._process.wait()
         with contextlib.suppress(RuntimeError):  # the loop is closed already
-            loop.call_soon_threadsafe(self._exited.set)
-
-    async def wait(self) -> int:
-        """Wait for the server's end and return its exit code; 128 + N when signal N ended it."""
-        await self._exited.wait()
-        code = self._process.returncode
-        return 128 - code if code < 0 else code
-
-    @property
-    def exited(self) -> bool:
-        """Whether the server has ended."""
-        return self._exited.is_set()
+            loop.call_soon_threadsafe(self.exited.set)
 
     def signal_group(self, number: int) -> None:
         """Send a signal to the server and all of its group."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
+        if not self._over:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
 
-    async def stop(self) -> int:
+    async def stop(self, *, signalled: bool = False) -> int:
         """Close stdin, then insist: SIGTERM and SIGKILL to the whole group, each after its grace.
 
+        Args:
+            signalled: the group has had a signal that asks it to end; the next is SIGKILL.
+
         Returns:
-            The exit code.
+            The exit code; 128 + N when signal N ended the server.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GRACE):
                 await self.stdin.aclose()
-                await self._exited.wait()
-        if not self.exited:
+                await self.exited.wait()
+        if not (self.exited.is_set() or signalled):
             self.signal_group(signal.SIGTERM)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(GRACE):
-                    await self._exited.wait()
+                    await self.exited.wait()
         self.end_group()
-        return await self.wait()
+        await self.exited.wait()
+        return self._reap()
 
     def end_group(self) -> None:
         """Kill whatever is left of the group; descendants do not outlive the gateway."""
         self.signal_group(signal.SIGKILL)
+
+    def kill(self) -> None:
+        """End at once, without any grace, and let go of the streams."""
+        self.stdin.abort()
+        self.stdout.close()
+        if not self._over:
+            self.end_group()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._reap(_KILLED_WITHIN)
+
+    def _reap(self, timeout: float | None = None) -> int:
+        code = self._process.wait(timeout)
+        self._over = True
+        return 128 - code if code < 0 else code
 
 
 async def spawn(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> ChildProcess:

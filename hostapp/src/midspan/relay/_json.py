@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
@@ -38,15 +39,18 @@ class Document:
     Attributes:
         value: what it says; of duplicate keys the last.
         fault: why it must not be judged, or None.
-        top_is_ambiguous: whether the outermost object has duplicate keys, so that not even its method is certain.
+        duplicates: the keys that the outermost object has more than once; then not even its method is certain.
     """
 
-    __slots__ = ("fault", "top_is_ambiguous", "value")
+    __slots__ = ("duplicates", "fault", "value")
 
-    def __init__(self, value: Any, fault: str | None, top_is_ambiguous: bool) -> None:
+    def __init__(self, value: Any, fault: str | None, duplicates: frozenset[str]) -> None:
         self.value = value
         self.fault = fault
-        self.top_is_ambiguous = top_is_ambiguous
+        self.duplicates = duplicates
+
+
+_NONE: Final[frozenset[str]] = frozenset()
 
 
 class _Reader:
@@ -54,16 +58,19 @@ class _Reader:
 
     def __init__(self) -> None:
         self.fault: str | None = None
-        self.last_was_ambiguous = False
+        self.duplicates = _NONE
         self.decode: Callable[[str], Any] = json.JSONDecoder(
             object_pairs_hook=self._object, parse_float=self._float, parse_constant=self._constant
         ).decode
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         value = dict(pairs)
-        # Called innermost first: after reading, this flag is the outermost object's.
-        self.last_was_ambiguous = len(value) != len(pairs)
-        if self.last_was_ambiguous:
+        # Called innermost first: after reading, the duplicates are the outermost object's.
+        if len(value) == len(pairs):
+            self.duplicates = _NONE
+        else:
+            counts = Counter(key for key, _ in pairs)
+            self.duplicates = frozenset(key for key, count in counts.items() if count > 1)
             self.fault = "duplicate keys in an object"
         return value
 
@@ -88,7 +95,7 @@ def read(text: bytes) -> Document:
         JSONFaultError: it is not UTF-8 or not JSON, nested too deeply, or has a number with too many digits.
     """
     _reader.fault = None
-    _reader.last_was_ambiguous = False
+    _reader.duplicates = _NONE
     try:
         value = _reader.decode(text.decode("utf-8"))
     except UnicodeDecodeError:
@@ -99,7 +106,7 @@ def read(text: bytes) -> Document:
         raise JSONFaultError("not JSON") from None
     except ValueError:
         raise JSONFaultError("a number has too many digits", INVALID_REQUEST) from None
-    return Document(value, _reader.fault, _reader.last_was_ambiguous)
+    return Document(value, _reader.fault, _reader.duplicates)
 
 
 def _refuse(value: object) -> NoReturn:

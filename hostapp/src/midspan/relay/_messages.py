@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from midspan.relay._json import INVALID_REQUEST, JSONFaultError
 
 MessageId = str | int | float
 Kind = Literal["request", "notification", "result", "error"]
+
+_ENVELOPE: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
+_OPERANDS: Final = frozenset({"name", "uri", "arguments", "argument", "ref"})
+"""Parameters that say what a request acts on."""
 
 
 class Message:
@@ -32,25 +36,34 @@ class Message:
         """Return the flat payload that interceptors see: `params`, `result`, or `{"error": ...}`.
 
         Raises:
-            JSONFaultError: `params` or `result` is no object.
+            JSONFaultError: `params`, `result` or `error` is no object, or readers may differ on what `params` names.
         """
-        if self.kind == "error":
-            return {"error": self.envelope["error"]}
-        key = "result" if self.kind == "result" else "params"
-        value: object = self.envelope.get(key)
-        if value is None and key == "params" and key not in self.envelope:
+        key = {"result": "result", "error": "error"}.get(self.kind, "params")
+        if key == "params" and key not in self.envelope:
             return {}
+        value: object = self.envelope[key]
         if not isinstance(value, dict):
             raise JSONFaultError(f"{key} must be an object", INVALID_REQUEST)
-        return cast("dict[str, Any]", value)
+        payload = cast("dict[str, Any]", value)
+        if key == "error":
+            return {"error": payload}
+        if key == "params":
+            _check_spelling(payload, _OPERANDS)
+        return payload
 
     def params_or_empty(self) -> dict[str, Any]:
         """Return `params`, or an empty object when there is none or it is none."""
         return object_or_empty(self.envelope.get("params"))
 
     def with_payload(self, payload: dict[str, Any]) -> dict[str, Any]:
-        """Return the envelope with another payload, everything else as it was."""
+        """Return the envelope with another payload, everything else as it was.
+
+        Raises:
+            TypeError: a JSON-RPC error is to become none.
+        """
         if self.kind == "error":
+            if not isinstance(payload.get("error"), dict):
+                raise TypeError("an error must stay one")
             return {**self.envelope, "error": payload["error"]}
         key = "result" if self.kind == "result" else "params"
         if key not in self.envelope and not payload:
@@ -62,13 +75,14 @@ def classify(value: Any) -> Message:
     """Read a JSON value as a JSON-RPC message.
 
     Raises:
-        JSONFaultError: it is a batch, no object, or neither request, notification, result nor error.
+        JSONFaultError: it is a batch, no object, neither request, notification, result nor error, or more than one.
     """
     if isinstance(value, list):
         raise JSONFaultError("batches are not accepted", INVALID_REQUEST)
     if not isinstance(value, dict):
         raise JSONFaultError("a message must be an object", INVALID_REQUEST)
     envelope = cast("dict[str, Any]", value)
+    _check_spelling(envelope, _ENVELOPE)
     message_id: object = envelope.get("id")
     if "method" in envelope:
         if "result" in envelope or "error" in envelope:
@@ -84,6 +98,16 @@ def classify(value: Any) -> Message:
     if "result" in envelope:
         return Message(envelope, "result", _checked_id(message_id), "")
     return Message(envelope, "error", None if message_id is None else _checked_id(message_id), "")
+
+
+def _check_spelling(value: dict[str, Any], names: frozenset[str]) -> None:
+    """Refuse a key that only a reader who ignores letter case takes for one of these names.
+
+    Some JSON libraries do, by default, so that the server would obey what the judge took for an unknown key.
+    """
+    for key in value.keys() - names:
+        if key.casefold() in names:
+            raise JSONFaultError("a key differs from a protocol key by letter case only", INVALID_REQUEST)
 
 
 def _checked_id(message_id: object) -> MessageId:

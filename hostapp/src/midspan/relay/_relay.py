@@ -11,15 +11,21 @@ import enum
 import logging
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol
 
+from midspan.relay._json import INTERNAL_ERROR, INVALID_REQUEST, write
 from midspan.relay._lines import FileWriter, LineReader, OversizedLine, PipeWriter
-from midspan.relay._messages import MessageId
+from midspan.relay._messages import MessageId, error_message
+from midspan.relay._outline import outline_of_text
 
 logger = logging.getLogger("midspan.relay")
 
 MAX_JUDGED_AT_ONCE: Final = 256
 """How many messages of one lane may be with the judge; then the lane stops reading."""
+
+MAX_JUDGED_BYTES: Final = 64 * 1024 * 1024
+"""How many bytes they may have together; a single one may have more."""
 
 
 class Side(enum.Enum):
@@ -37,7 +43,7 @@ class Action:
         forward: goes on to the other side, or None.
         reply: goes back to the sender, or None.
         ordered: whether it must not overtake what came before it (notifications, answers).
-        cancels: the id of a request of the same sender that this message cancels, or None.
+        cancels: the id of a request of the same sender that is still being judged and is to be dropped, or None.
     """
 
     forward: bytes | None = None
@@ -55,12 +61,14 @@ class Deferred:
         ordered: as in `Action`.
         request_id: the id when it is a request, so that it can be cancelled while it is judged.
         notification: whether later ordered messages have to wait for it.
+        size: how many bytes it keeps in memory.
     """
 
     action: Coroutine[Any, Any, Action]
     ordered: bool = False
     request_id: MessageId | None = None
     notification: bool = False
+    size: int = 0
 
 
 class Judge(Protocol):
@@ -83,8 +91,16 @@ class PassAll:
         return Action(forward=line)
 
     def oversized(self, side: Side, line: OversizedLine) -> Action:
-        """Drop, and say so."""
+        """Answer in its place, where it is certain what it was."""
         logger.error("dropped a message from the %s: longer than the limit", side.value)
+        outline = outline_of_text(line.head, line.tail)
+        if outline.id is None:
+            return Action()
+        if outline.is_call:
+            return Action(reply=write(error_message(outline.id, INVALID_REQUEST, "midspan: longer than the limit")))
+        if outline.is_answer:
+            text = "midspan dropped the answer: longer than the limit"
+            return Action(forward=write(error_message(outline.id, INTERNAL_ERROR, text)), ordered=True)
         return Action()
 
 
@@ -111,13 +127,14 @@ class Lane:
         self._tasks: set[asyncio.Task[None]] = set()
         self._requests: dict[MessageId, asyncio.Task[None]] = {}
         self._tail: asyncio.Event | None = None
-        self._slots = asyncio.Semaphore(MAX_JUDGED_AT_ONCE)
+        self._held = 0
+        self._freed = asyncio.Event()
 
     async def run(self) -> None:
         """Relay until the source ends and all that came is done.
 
         Raises:
-            BrokenPipeError: a receiver is gone.
+            BrokenPipeError: the receiver is gone.
         """
         try:
             async for line in self._source:
@@ -130,35 +147,47 @@ class Lane:
         finally:
             for task in self._tasks:
                 task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _take(self, verdict: Action | Deferred) -> None:
         if isinstance(verdict, Deferred):
-            await self._slots.acquire()
-            self._spawn(verdict)
+            await self._spawn(verdict)
             return
         if verdict.cancels is not None and (task := self._requests.pop(verdict.cancels, None)) is not None:
-            task.cancel()  # the other side never saw the request, so it need not hear of its end
-            return
+            task.cancel()
         if verdict.ordered and self._tail is not None:
-            await self._slots.acquire()
-            self._spawn(Deferred(_already(verdict), ordered=True))
+            size = len(verdict.forward or b"")
+            await self._spawn(Deferred(_already(verdict), ordered=True, notification=True, size=size))
             return
         await self._perform(verdict)
 
-    def _spawn(self, deferred: Deferred) -> None:
+    async def _spawn(self, deferred: Deferred) -> None:
+        try:
+            while self._tasks and not self._has_room(deferred.size):
+                self._freed.clear()
+                await self._freed.wait()
+        except asyncio.CancelledError:
+            deferred.action.close()
+            raise
         before = self._tail if deferred.ordered else None
         done: asyncio.Event | None = None
         if deferred.notification:
             done = self._tail = asyncio.Event()
         task = asyncio.create_task(self._finish(deferred, before, done))
         self._tasks.add(task)
+        self._held += deferred.size
         if deferred.request_id is not None:
             self._requests[deferred.request_id] = task
-        task.add_done_callback(self._done)
+        task.add_done_callback(partial(self._done, deferred))
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _has_room(self, size: int) -> bool:
+        return len(self._tasks) < MAX_JUDGED_AT_ONCE and self._held + size <= MAX_JUDGED_BYTES
+
+    def _done(self, deferred: Deferred, task: asyncio.Task[None]) -> None:
+        deferred.action.close()  # a task that was cancelled before it began never came to it
         self._tasks.discard(task)
-        self._slots.release()
+        self._held -= deferred.size
+        self._freed.set()
         if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, BrokenPipeError):
             logger.error("a message could not be relayed", exc_info=error)
 
@@ -172,8 +201,6 @@ class Lane:
                 self._requests.pop(deferred.request_id, None)
             await self._perform(action)
         finally:
-            if deferred.request_id is not None and self._requests.get(deferred.request_id) is asyncio.current_task():
-                del self._requests[deferred.request_id]
             if done is not None:
                 done.set()
                 if self._tail is done:
@@ -183,7 +210,9 @@ class Lane:
         if action.forward is not None:
             await self._onward.send(action.forward)
         if action.reply is not None:
-            await self._back.send(action.reply)
+            # The sender may have closed its input and still talk; that it is gone is noticed elsewhere.
+            with contextlib.suppress(BrokenPipeError):
+                await self._back.send(action.reply)
 
 
 async def _already(action: Action) -> Action:
@@ -206,14 +235,20 @@ async def relay(
     downstream = Lane(Side.SERVER, server_out, client_out, server_in, judge)
 
     async def up() -> None:
-        with contextlib.suppress(BrokenPipeError):  # the server is gone: its output says when that is all
+        try:
             await upstream.run()
+        except BrokenPipeError:  # the server takes no more; its output says when that is all
+            client_in.close()
         await server_in.aclose()
 
     feeding = asyncio.create_task(up())
+    answering = asyncio.create_task(downstream.run())
     try:
-        await downstream.run()
+        done, _ = await asyncio.wait({feeding, answering}, return_when=asyncio.FIRST_COMPLETED)
+        if feeding in done:
+            feeding.result()
+        await answering
     finally:
         feeding.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await feeding
+        answering.cancel()
+        await asyncio.gather(feeding, answering, return_exceptions=True)

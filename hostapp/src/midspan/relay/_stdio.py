@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 
@@ -11,23 +12,31 @@ def claim_standard_streams() -> tuple[int, int]:
     """Take stdin and stdout away from everybody else in this process.
 
     Afterwards descriptor 0 reads from the null device and descriptor 1 writes to stderr, so that neither a plugin's
-    `print` nor a child process can put a byte between two messages.
+    `print` nor a child process can put a byte between two messages. What was printed before and not yet written goes
+    to stderr too.
 
     Returns:
-        Descriptors for the protocol's input and output.
+        Descriptors for the protocol's input and output; the null device for one that was closed at start.
     """
+    # Python sets a stream to None whose descriptor was closed; by now that number may be another file's.
+    for descriptor, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
+        if stream is None:
+            _to_null(descriptor)
     protocol_in, protocol_out = _private(0, os.O_RDONLY), _private(1, os.O_WRONLY)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    sys.stdout.flush()
-    try:
-        os.dup2(2, 1)
-    except OSError:  # started without stderr
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.close(null)
+    _to_null(0)
+    os.dup2(2, 1)
+    stdout = sys.stdout
+    if isinstance(stdout, io.TextIOWrapper):
+        # What plugins print comes in its place among the lines of stderr, and is not lost at the end.
+        stdout.reconfigure(line_buffering=True)
     return protocol_in, protocol_out
+
+
+def _to_null(descriptor: int) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, descriptor)
+    if null != descriptor:
+        os.close(null)
 
 
 def _private(descriptor: int, flags: int) -> int:

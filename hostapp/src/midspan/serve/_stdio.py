@@ -11,6 +11,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
@@ -25,12 +26,14 @@ from midspan.relay import (
     INVALID_REQUEST,
     JSONFaultError,
     MessageId,
+    Outline,
     OversizedLine,
     classify,
     error_message,
-    id_of,
     open_reader,
     open_writer,
+    outline_of_text,
+    outline_of_value,
     read,
     write,
 )
@@ -93,18 +96,12 @@ class _Requests:
                 line = await anext(self._lines)
             except StopAsyncIteration:
                 raise anyio.EndOfStream from None
-            value: object = None
-            try:
-                if isinstance(line, OversizedLine):
-                    raise JSONFaultError("longer than the limit", INVALID_REQUEST)
-                document = read(line)
-                value = document.value
-                return _message(value, document.fault)
-            except JSONFaultError as fault:
-                logger.warning("refused a message: %s", fault.reason)
-                if isinstance(value, dict) and "id" not in value:
-                    continue  # a notification, which nobody answers
-                await self._answers.refuse(id_of(value), fault)
+            message = _read(line)
+            if isinstance(message, SessionMessage):
+                return message
+            logger.warning("refused a message: %s", message.fault.reason)
+            if message.wants_answer:
+                await self._answers.refuse(message)
 
     def __aiter__(self) -> Self:
         return self
@@ -127,18 +124,49 @@ class _Requests:
         await self.aclose()
 
 
-def _message(value: object, fault: str | None) -> SessionMessage:
-    kind = classify(value).kind
-    if fault is not None:
-        raise JSONFaultError(fault, INVALID_REQUEST)
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """A message that cannot be read, or not as one thing.
+
+    Attributes:
+        fault: why.
+        id: its id, where that is certain.
+        wants_answer: whether its sender may wait for an answer. It does not for a notification, or for an answer.
+    """
+
+    fault: JSONFaultError
+    id: MessageId | None
+    wants_answer: bool
+
+
+def _read(line: bytes | OversizedLine) -> SessionMessage | _Refusal:
+    if isinstance(line, OversizedLine):
+        return _refusal(JSONFaultError("longer than the limit", INVALID_REQUEST), outline_of_text(line.head, line.tail))
     try:
-        message = jsonrpc_message_adapter.validate_python(value, by_name=False)
+        document = read(line)
+    except JSONFaultError as fault:
+        return _refusal(fault, outline_of_text(line, line))
+    try:
+        kind = classify(document.value).kind
+        if document.fault is not None:
+            raise JSONFaultError(document.fault, INVALID_REQUEST)
+        message = jsonrpc_message_adapter.validate_python(document.value, by_name=False)
+        if kind == "request" and not isinstance(message, JSONRPCRequest):
+            # The SDK's reader takes a request with such an id for a notification.
+            raise JSONFaultError("the id must be a string or an integer", INVALID_REQUEST)
     except ValidationError:
-        raise JSONFaultError("not a JSON-RPC 2.0 message", INVALID_REQUEST) from None
-    if kind == "request" and not isinstance(message, JSONRPCRequest):
-        # The SDK's reader takes a request with such an id for a notification.
-        raise JSONFaultError("the id must be a string or an integer", INVALID_REQUEST)
-    return SessionMessage(message)
+        fault = JSONFaultError("not a JSON-RPC 2.0 message", INVALID_REQUEST)
+    except JSONFaultError as error:
+        fault = error
+    else:
+        return SessionMessage(message)
+    outline = outline_of_value(document.value, document.duplicates)
+    return _refusal(fault, outline, is_notification=outline.is_call and "id" not in document.value)
+
+
+def _refusal(fault: JSONFaultError, outline: Outline, *, is_notification: bool = False) -> _Refusal:
+    is_answer = outline.is_answer and not outline.is_call
+    return _Refusal(fault, outline.id, wants_answer=not (is_notification or is_answer))
 
 
 class _Answers:
@@ -159,10 +187,11 @@ class _Answers:
             line = write(error_message(message.id, INTERNAL_ERROR, "the answer cannot be written as JSON"))
         await self._send(line)
 
-    async def refuse(self, message_id: MessageId | None, fault: JSONFaultError) -> None:
+    async def refuse(self, refusal: _Refusal) -> None:
         """Answer a message that could not be read."""
+        text = f"refused the message: {refusal.fault.reason}"
         try:
-            await self._send(write(error_message(message_id, fault.code, f"refused the message: {fault.reason}")))
+            await self._send(write(error_message(refusal.id, refusal.fault.code, text)))
         except anyio.BrokenResourceError:
             logger.debug("the client is gone")
 
