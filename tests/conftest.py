@@ -7,7 +7,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# A loaded machine is no counterexample; what must be fast has a benchmark.
+hypothesis.settings.register_profile("midspan", deadline=None)
+hypothesis.settings.load_profile("midspan")
 
 FakeDistribution = Callable[..., Path]
 

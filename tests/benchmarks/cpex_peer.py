@@ -38,13 +38,8 @@ class NoOp(Plugin):
 
 async def ten_no_op_plugins(payload: dict[str, Any]) -> Callable[[], Awaitable[object]]:
     """Return what runs five concurrent and five sequential plugins on such a payload."""
-    plugins = "".join(
-        PLUGIN.format(number=number, mode="concurrent" if number < 5 else "sequential") for number in range(10)
-    )
     with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder, "plugins.yaml")
-        config.write_text(f"plugins:\n{plugins}")
-        manager = PluginManager(str(config))
+        manager = PluginManager(_write_config(Path(folder, "plugins.yaml")))
         await manager.initialize()
     tool = ToolPreInvokePayload(name=payload["name"], args=payload["arguments"])
 
@@ -57,3 +52,10 @@ async def ten_no_op_plugins(payload: dict[str, Any]) -> Callable[[], Awaitable[o
         return result
 
     return call
+
+
+def _write_config(file: Path) -> str:
+    modes = ["concurrent"] * 5 + ["sequential"] * 5
+    plugins = "".join(PLUGIN.format(number=number, mode=mode) for number, mode in enumerate(modes))
+    file.write_text(f"plugins:\n{plugins}")
+    return str(file)

@@ -267,9 +267,16 @@ def reason_of(error: BaseException, kind: InterceptorType) -> str:
     """Return a generic reason for a failure: fit for a peer, with no payload value, traceback or path in it."""
     if isinstance(error, WrongReturnError):
         return f"the {_NOUN[kind]} returned the wrong type"
-    if isinstance(error, NotPlainError):
+    if isinstance(error, NotPlainError) or _is_of_no_json(error):
         return f"the {_NOUN[kind]} returned something that is not JSON"
     return f"the {_NOUN[kind]} raised {type(error).__name__}"
+
+
+def _is_of_no_json(error: BaseException) -> bool:
+    # A result object refuses what is not JSON when the handler makes it.
+    return isinstance(error, ValidationError) and any(
+        isinstance(one.get("ctx", {}).get("error"), NotPlainError) for one in error.errors()
+    )
 
 
 _NOUN: dict[InterceptorType, str] = {"validation": "validator", "mutation": "mutator", "sink": "sink"}

@@ -13,7 +13,7 @@ from midspan_sdk._invocation import InvocationContext
 from midspan_sdk._plain import changed_paths, plain_object
 from midspan_sdk.wire import Direction, InterceptorType, Mode, Phase, Status
 
-Verdict = Literal["allowed", "denied", "warned", "modified", "unchanged", "answered", "failed", "timeout", "skipped"]
+Verdict = Literal["allowed", "denied", "warned", "modified", "unchanged", "answered", "failed", "timeout"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,7 +25,7 @@ class EntryDecision:
         type: `validation` or `mutation`; sinks run later and are not in the record.
         mode: as it counted, overrides included.
         verdict: `allowed`, `warned` (objected without blocking severity) or `denied` for validators; `modified`,
-            `unchanged` or `answered` for mutators; `failed`, `timeout` or `skipped` (an earlier entry ended the run).
+            `unchanged` or `answered` for mutators; `failed` or `timeout` for both.
         duration_ms: how long it took.
         blocked: whether this verdict blocked the message.
         reasons: a validator's messages, or a failure's generic reason; never a payload value.
@@ -100,7 +100,7 @@ class DecisionRecord:
 
     @cached_property
     def changed(self) -> tuple[str, ...]:
-        """JSON paths of what the chain changed: the payload's own keys, which may say something, but no value."""
+        """JSON paths of what the chain changed; never a value, and no key that was added or taken out."""
         if self._leaves is None or self._leaves is self._arrived:
             return ()
         return tuple(changed_paths(self._arrived, self._leaves))

@@ -36,11 +36,14 @@ def _scan_object(value: dict[Any, Any]) -> Plan:
             continue
         if found is None:
             found = []
-        found.append((key, _scan(kind, child)))
+        # Dispatched here and not in a function: one frame for each level of nesting.
+        found.append((key, _scan_object(child) if kind is dict else _scan_array(child, kind)))
     return tuple(found) if found else ()
 
 
-def _scan_array(value: list[Any]) -> Plan:
+def _scan_array(value: list[Any], kind: Any) -> Plan:
+    if kind is not list:
+        raise NotPlainError("$", "is not plain JSON")
     found: list[tuple[Any, Plan]] | None = None
     for index, child in enumerate(value):
         kind = kind_of(child)
@@ -50,16 +53,8 @@ def _scan_array(value: list[Any]) -> Plan:
             continue
         if found is None:
             found = []
-        found.append((index, _scan(kind, child)))
+        found.append((index, _scan_object(child) if kind is dict else _scan_array(child, kind)))
     return tuple(found) if found else ()
-
-
-def _scan(kind: Any, value: Any) -> Plan:
-    if kind is dict:
-        return _scan_object(value)
-    if kind is list:
-        return _scan_array(value)
-    raise NotPlainError("$", "is not plain JSON")
 
 
 def _copy(value: Any, plan: Plan) -> Any:
@@ -137,7 +132,10 @@ def plain(value: Any, path: str = "$") -> Any:
             copied[str(key)] = plain(child, f"{path}.{key}")
         return copied
     if isinstance(value, list | tuple):
-        return [plain(child, f"{path}[{index}]") for index, child in enumerate(cast("list[Any]", value))]
+        items: list[Any] = []
+        for index, child in enumerate(cast("list[Any]", value)):  # a comprehension would take a frame of its own
+            items.append(plain(child, f"{path}[{index}]"))
+        return items
     for base in (bool, int, float, str):
         if isinstance(value, base):
             return plain(base(cast("Any", value)), path)
@@ -146,15 +144,25 @@ def plain(value: Any, path: str = "$") -> Any:
 
 def same(one: Any, other: Any) -> bool:
     """Tell whether two plain values are the same JSON; `1`, `1.0` and `true` are three different ones."""
-    if type(one) is not type(other):
-        return False
-    if type(one) is dict:
-        old, new = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
-        return old.keys() == new.keys() and all(same(child, new[key]) for key, child in old.items())
-    if type(one) is list:
-        olds, news = cast("list[Any]", one), cast("list[Any]", other)
-        return len(olds) == len(news) and all(same(a, b) for a, b in zip(olds, news, strict=True))
-    return bool(one == other)
+    left = [(one, other)]
+    while left:  # no recursion: what could be copied can be compared
+        a, b = left.pop()
+        if a is b:
+            continue
+        kind = kind_of(a)
+        if kind is not kind_of(b):
+            return False
+        if kind is dict:
+            if a.keys() != b.keys():
+                return False
+            left += [(child, b[key]) for key, child in a.items()]
+        elif kind is list:
+            if len(a) != len(b):
+                return False
+            left += zip(a, b, strict=True)
+        elif a != b:
+            return False
+    return True
 
 
 def approximate_size(value: Any) -> int:
@@ -179,16 +187,16 @@ def approximate_size(value: Any) -> int:
 
 
 def changed_paths(before: Any, after: Any, path: str = "$") -> list[str]:
-    """Return the JSON paths at which two plain values differ, outermost difference only, in order of appearance."""
+    """Return the JSON paths at which two plain values differ, innermost, in order of appearance.
+
+    Where an object has other keys than before, its own path stands for them: the old key may be what was redacted.
+    """
     if kind_of(before) is dict and kind_of(after) is dict:
         old, new = cast("dict[str, Any]", before), cast("dict[str, Any]", after)
-        found: list[str] = []
-        for key in [*old, *(key for key in new if key not in old)]:
-            where = f"{path}.{key}"
-            if key not in old or key not in new:
-                found.append(where)
-            elif old[key] is not new[key]:
-                found += changed_paths(old[key], new[key], where)
+        found = [] if old.keys() == new.keys() else [path]
+        for key, value in old.items():
+            if key in new and value is not new[key]:
+                found += changed_paths(value, new[key], f"{path}.{key}")
         return found
     if kind_of(before) is list and kind_of(after) is list:
         olds, news = cast("list[Any]", before), cast("list[Any]", after)
@@ -199,5 +207,4 @@ def changed_paths(before: Any, after: Any, path: str = "$") -> list[str]:
                 if a is not b
                 for where in changed_paths(a, b, f"{path}[{index}]")
             ]
-    unchanged = same(before, after)
-    return [] if unchanged else [path]
+    return [] if same(before, after) else [path]

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator
 
 from midspan_sdk._model import WireModel
+from midspan_sdk._plain import plain_object
 from midspan_sdk.wire import Phase, Severity
 
 SEVERITY_RANK: dict[Severity, int] = {"info": 0, "warn": 1, "error": 2}
+
+
+def _own_json(value: Any) -> Any:
+    # A copy, so that nobody edits it afterwards; refused where it is made, not when it is to be sent.
+    return plain_object({"value": value}, path="$")["value"]
+
+
+Json = Annotated[Any, AfterValidator(_own_json)]
+JsonObject = Annotated[dict[str, Any], AfterValidator(_own_json)]
 
 
 class ValidationMessage(WireModel):
@@ -29,7 +41,7 @@ class Suggestion(WireModel):
     """A value that would make the payload acceptable at a path."""
 
     path: str
-    value: Any
+    value: Json
 
 
 class Signature(WireModel):
@@ -44,7 +56,7 @@ class _Result(WireModel):
     interceptor: str = ""
     phase: Phase = "request"
     duration_ms: float | None = None
-    info: dict[str, Any] | None = None
+    info: JsonObject | None = None
 
     def to_wire(self) -> dict[str, Any]:
         wire = super().to_wire()

@@ -98,6 +98,14 @@ def test_needs_of_the_context_are_advertised_only_when_there_are_any() -> None:
     }
 
 
+def test_a_state_that_is_shared_beyond_the_name_is_advertised() -> None:
+    telling = remembering.bound(name="plugin.remembering", group="plugin")
+    hiding = remembering.bound(name="custom", group="plugin")
+    stateless = guard.bound(name="other", group="plugin")
+    settings = InterceptorsExtension(telling, hiding, stateless).settings()
+    assert settings["stateGroups"] == {"custom": "plugin"}
+
+
 def test_the_request_is_not_needed_where_there_is_no_response_phase() -> None:
     assert "context" not in InterceptorsExtension(early).settings()
 

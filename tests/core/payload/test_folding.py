@@ -6,10 +6,13 @@ import unicodedata
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from midspan_sdk.payload import fold, replace_spans
+
+# The machine may be busy; what these tests are about is no matter of time.
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.mark.parametrize(
@@ -73,6 +76,7 @@ ODD = st.text(st.sampled_from("aAé ＡﬁﷺßİＡ①\u0301\u0315\u200b\ufeff\
 @given(ODD | st.text())
 @example("a" + "\u0315\u0300" * 40)
 @example("é" * 4095 + "e" + "\u0301" * 3)
+@UNHURRIED
 def test_what_a_span_maps_back_to_folds_to_it(text: str):
     folded = fold(text)
     spans = [folded.original_span(index, index + 1) for index in range(len(folded.text))]
@@ -83,11 +87,13 @@ def test_what_a_span_maps_back_to_folds_to_it(text: str):
 
 
 @given(st.text(st.characters(exclude_categories=["Cf", "Mn", "Mc", "Me", "Lo", "Cs", "Cn"])))
+@UNHURRIED
 def test_without_marks_and_invisible_characters_it_is_nfkc_by_character(text: str):
     assert fold(text).text == "".join(unicodedata.normalize("NFKC", character) for character in text)
 
 
 @given(st.text(st.characters(categories=["Lu", "Ll", "Nd", "Mn", "Zs"]), max_size=30))
+@UNHURRIED
 def test_marks_within_reason_fold_as_in_nfkc(text: str):
     invisible = {"\u034f", *map(chr, range(0x180B, 0x1810)), *map(chr, range(0xFE00, 0xFE10))}
     invisible |= {"\u17b4", "\u17b5", *map(chr, range(0xE0100, 0xE01F0))}
@@ -96,7 +102,7 @@ def test_marks_within_reason_fold_as_in_nfkc(text: str):
 
 
 @given(st.text(), st.data())
-@settings(max_examples=50)
+@settings(UNHURRIED, max_examples=50)
 def test_replacing_a_finding_leaves_the_rest_as_it_was(text: str, data: st.DataObject):
     folded = fold(text)
     start = data.draw(st.integers(0, len(folded.text)))

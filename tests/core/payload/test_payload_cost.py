@@ -36,7 +36,7 @@ def seconds(call: Callable[[], object]) -> float:
     ids=["marks", "one letter with all the marks", "invisible", "expanding", "full width"],
 )
 def test_folding_hostile_text_is_linear(text: str):
-    assert seconds(lambda: fold(text)) < 2
+    assert seconds(lambda: fold(text)) < 3
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_folding_hostile_text_is_linear(text: str):
 )
 def test_walking_hostile_text_is_linear(text: str):
     payload = {"content": [{"type": "text", "text": text}]}
-    assert seconds(lambda: find_text(payload)) < 2
-    assert seconds(lambda: edit_text(payload, lambda text: "y" if text.part == "key" else None)) < 2
+    assert seconds(lambda: find_text(payload)) < 3
+    assert seconds(lambda: edit_text(payload, lambda text: "y" if text.part == "key" else None)) < 3
 
 
 def test_a_hundred_thousand_keys_that_become_one_are_no_square():
@@ -65,4 +65,4 @@ def test_a_hundred_thousand_keys_that_become_one_are_no_square():
     edited = edit_text(payload, lambda text: "x" if text.value.startswith("secret") else None)
     assert edited is not None
     assert list(edited["arguments"].values()) == list(range(100_000))
-    assert seconds(lambda: edit_text(payload, lambda text: "x" if text.value.startswith("secret") else None)) < 2
+    assert seconds(lambda: edit_text(payload, lambda text: "x" if text.value.startswith("secret") else None)) < 3

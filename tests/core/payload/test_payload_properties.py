@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from midspan_sdk.payload import Text, edit_text, find_text
+
+# The machine may be busy; what these tests are about is no matter of time.
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 TEXT = st.text(max_size=12)
 JSON = st.recursive(
@@ -44,17 +47,20 @@ def has_marks(text: Text) -> str | None:
 
 
 @given(PAYLOAD)
+@UNHURRIED
 def test_an_editor_that_returns_what_it_got_changes_nothing(payload: dict[str, Any]):
     assert edit_text(payload, lambda text: text.value) is None
 
 
 @given(PAYLOAD)
+@UNHURRIED
 def test_an_edit_of_every_text_keeps_the_shape(payload: dict[str, Any]):
     edited = edit_text(payload, has_marks)
     assert shape(edited if edited is not None else payload) == shape(payload)
 
 
 @given(PAYLOAD)
+@UNHURRIED
 def test_every_text_that_was_edited_is_found_edited(payload: dict[str, Any]):
     edited = edit_text(payload, has_marks)
     before = [text.value for text in find_text(payload, {"value"})]
@@ -63,6 +69,7 @@ def test_every_text_that_was_edited_is_found_edited(payload: dict[str, Any]):
 
 
 @given(PAYLOAD)
+@UNHURRIED
 def test_edited_keys_keep_the_number_and_order_of_members(payload: dict[str, Any]):
     edited = edit_text(payload, lambda text: "same" if text.part == "key" else None)
     assert shape(edited if edited is not None else payload) == shape(payload)

@@ -14,6 +14,7 @@ import anyio
 from mcp import Client, ClientSession
 
 from midspan_sdk import Descriptor, PeerError
+from midspan_sdk.mcp._calls import call
 from midspan_sdk.mcp._capability import read_capability
 from midspan_sdk.mcp._in_flight import InFlight
 from midspan_sdk.mcp._listing import list_interceptors
@@ -250,7 +251,7 @@ class SupervisedConnection(Connection):
                 logger.warning(
                     "interceptor server %r: %s: %s",
                     self.server,
-                    "connection lost" if self._was_open else "cannot be reached",
+                    "connection lost" if self._was_open else "no new connection",
                     _words(_first_of(fault)),
                 )
                 if self._was_open and anyio.current_time() - began > LONGEST_RETRY:
@@ -286,7 +287,7 @@ class SupervisedConnection(Connection):
                         scope.deadline = anyio.current_time() + CLOSE_TIMEOUT
             except Exception as error:  # noqa: BLE001 - whatever a client's transport comes to
                 return error
-            return ConnectionError("closed")
+            return PeerError(self.server, "a call found it closed")
         return TimeoutError(f"not {'closed' if self._was_open else 'connected'} in time")
 
     async def _open(self, client: object) -> None:
@@ -311,7 +312,9 @@ class SupervisedConnection(Connection):
             if self._over or self._stop.is_set():
                 return
             self._stirred = anyio.Event()
-            await self._ask(client)  # a server that no longer does this much is as good as gone
+            # Whatever it lists: a server that no longer answers this is as good as gone.
+            with anyio.fail_after(LIST_TIMEOUT):
+                await self.in_flight.run(call(client, LIST_METHOD, {}))
 
     def _leave(self) -> None:
         if self._client is not None:

@@ -148,13 +148,14 @@ class SessionStep:
         return result, change
 
     def _take_state(self, result: InterceptorResult, change: StateChange) -> InterceptorResult:
-        info = dict(result.info or {})
-        state: object = info.pop(STATE_KEY, None)
-        if state is not None:
-            if not isinstance(state, dict):
-                raise InterceptorFailedError(self.entry.name, "the server returned a state that is no object")
-            change.after.clear()
-            change.after.update(plain_object(cast("object", state)))
+        if result.info is None or STATE_KEY not in result.info:
+            return result
+        info = dict(result.info)
+        state: object = info.pop(STATE_KEY)
+        if not isinstance(state, dict):
+            raise InterceptorFailedError(self.entry.name, "the server returned a state that is no object")
+        change.after.clear()
+        change.after.update(plain_object(cast("object", state)))
         return result.model_copy(update={"info": info or None})
 
     def _named(self, error: InvocationError) -> InvocationError:

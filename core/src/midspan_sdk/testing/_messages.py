@@ -12,7 +12,7 @@ Message = tuple[str, Phase, Mapping[str, Any]]
 
 _TEXT: Final = "ordinary text, \u00fcml\u00e4uts, \U0001f310 and a \u202e mark"
 _TOOL: Final = {"name": "echo", "description": _TEXT, "inputSchema": {"type": "object"}}
-_ORDINARY: Final[tuple[Message, ...]] = (
+ORDINARY: Final[tuple[Message, ...]] = (
     (
         "tools/call",
         "request",
@@ -57,7 +57,6 @@ def _route(message: Message) -> tuple[str, Phase]:
     return message[0], message[1]
 
 
-MESSAGES: Final[tuple[Message, ...]] = (
-    *_ORDINARY,
-    *((event, phase, odd) for event, phase in dict.fromkeys(map(_route, _ORDINARY)) for odd in _ODD),
+ODD: Final[tuple[Message, ...]] = tuple(
+    (event, phase, odd) for event, phase in dict.fromkeys(map(_route, ORDINARY)) for odd in _ODD
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 import click
@@ -12,6 +13,9 @@ def demo() -> None:
     """Watch the gateway allow, block and redact: a real client and a real server, no network, no config."""
     import anyio
     from rich.console import Console
+
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show an arrow still shows the demo
 
     progress = Console(stderr=True)
     with progress.status("starting a client, a gateway and a server ..."):

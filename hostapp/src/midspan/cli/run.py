@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from midspan.plugins import Assembly
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@click.command(context_settings={"allow_interspersed_args": False})
 @plugin_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARGS]...")
 def run(

@@ -41,7 +41,8 @@ class Fault:
 def fault_of(error: ValidationError, model: type[BaseModel]) -> Fault:
     """Say what the first fault is, and how many there are beside it."""
     details = error.errors(include_url=False, include_input=False, include_context=False)
-    first = details[0]
+    # A misspelt key is the cause of the one that is missing.
+    first = next((detail for detail in details if detail["type"] == "extra_forbidden"), details[0])
     keys = tuple(key for key in first["loc"] if key != "[key]")
     problem = _problem(first["type"], first["msg"], model, keys)
     if more := len(details) - 1:

@@ -33,7 +33,7 @@ from midspan.relay import (
     open_reader,
     open_writer,
     outline_of_text,
-    outline_of_value,
+    outlines_of_value,
     read,
     write,
 )
@@ -96,12 +96,13 @@ class _Requests:
                 line = await anext(self._lines)
             except StopAsyncIteration:
                 raise anyio.EndOfStream from None
-            message = _read(line)
-            if isinstance(message, SessionMessage):
-                return message
-            logger.warning("refused a message: %s", message.fault.reason)
-            if message.wants_answer:
-                await self._answers.refuse(message)
+            found = _read(line)
+            if isinstance(found, SessionMessage):
+                return found
+            logger.warning("refused a message: %s", found[0].fault.reason)
+            for refusal in found:
+                if refusal.wants_answer:
+                    await self._answers.refuse(refusal)
 
     def __aiter__(self) -> Self:
         return self
@@ -139,13 +140,14 @@ class _Refusal:
     wants_answer: bool
 
 
-def _read(line: bytes | OversizedLine) -> SessionMessage | _Refusal:
+def _read(line: bytes | OversizedLine) -> SessionMessage | list[_Refusal]:
     if isinstance(line, OversizedLine):
-        return _refusal(JSONFaultError("longer than the limit", INVALID_REQUEST), outline_of_text(line.head, line.tail))
+        fault = JSONFaultError("longer than the limit", INVALID_REQUEST)
+        return [_refusal(fault, outline_of_text(line.head, line.tail))]
     try:
         document = read(line)
     except JSONFaultError as fault:
-        return _refusal(fault, outline_of_text(line, line))
+        return [_refusal(fault, outline_of_text(line, line))]
     try:
         kind = classify(document.value).kind
         if document.fault is not None:
@@ -160,8 +162,11 @@ def _read(line: bytes | OversizedLine) -> SessionMessage | _Refusal:
         fault = error
     else:
         return SessionMessage(message)
-    outline = outline_of_value(document.value, document.duplicates)
-    return _refusal(fault, outline, is_notification=outline.is_call and "id" not in document.value)
+    is_object = isinstance(document.value, dict)
+    return [
+        _refusal(fault, outline, is_notification=is_object and outline.is_call and "id" not in document.value)
+        for outline in outlines_of_value(document.value, document.duplicates)
+    ]
 
 
 def _refusal(fault: JSONFaultError, outline: Outline, *, is_notification: bool = False) -> _Refusal:
