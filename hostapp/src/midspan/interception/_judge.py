@@ -6,6 +6,7 @@ written anew from the value that was judged.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final
@@ -41,6 +42,8 @@ ANSWER_KEY: Final = "midspan/answer"
 """`_meta` key of a result that an interceptor gave in place of the server."""
 
 _KEPT_CANCELLED: Final = 1024
+_KEPT_SETTLED: Final = 64
+_KEPT_SETTLED_BYTES: Final = 4 * 1024 * 1024
 _EDGE: Final = 1024
 _INITIALIZE: Final = "initialize"
 _CANCELLED: Final = "notifications/cancelled"
@@ -51,12 +54,16 @@ class _Pending:
 
     Attributes:
         sent: whether it went on; before that nobody can answer it.
+        size: how many bytes it had.
+        mark: tells it from every other request, or None where requests are not repeated.
     """
 
-    __slots__ = ("context", "exchange", "method", "sent", "stateless")
+    __slots__ = ("context", "exchange", "mark", "method", "sent", "size", "stateless")
 
-    def __init__(self, method: str, params: dict[str, Any], context: InvocationContext) -> None:
+    def __init__(self, method: str, params: dict[str, Any], context: InvocationContext, size: int) -> None:
         self.method = method
+        self.size = size
+        self.mark: bytes | None = None
         self.exchange = Exchange()
         self.context = context
         self.sent = False
@@ -67,29 +74,63 @@ class _Requests:
     """The open requests of one side.
 
     A cancelled request is usually never answered; of those only the latest are kept, so that they do not pile up.
+
+    Args:
+        repeats: the transport may deliver again what it has delivered, as a resumed stream does. The latest requests
+            that are over are kept too, since their answer may come once more, and a request that comes again byte for
+            byte is the same one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, repeats: bool) -> None:
+        self._repeats = repeats
         self._open: dict[MessageId, _Pending] = {}
         self._cancelled: dict[MessageId, None] = {}
+        self._settled: dict[MessageId, _Pending] = {}
+        self._settled_bytes = 0
 
-    def __contains__(self, message_id: MessageId) -> bool:
-        return message_id in self._open
+    def is_taken(self, message_id: MessageId, line: bytes) -> bool:
+        """Tell whether another request that is open has this id."""
+        pending = self._open.get(message_id)
+        return pending is not None and (pending.mark is None or pending.mark != _mark(line))
 
-    def open(self, message_id: MessageId, pending: _Pending) -> None:
+    def open(self, message_id: MessageId, pending: _Pending, line: bytes) -> None:
         """Remember a request."""
+        if self._repeats:
+            pending.mark = _mark(line)
+            self._unsettle(message_id)
         self._open[message_id] = pending
 
     def sent(self, message_id: MessageId | None) -> _Pending | None:
         """Return the request that an answer with this id answers, or None."""
-        pending = self._open.get(message_id) if message_id is not None else None
+        if message_id is None:
+            return None
+        pending = self._open.get(message_id) or self._settled.get(message_id)
         return pending if pending is not None and pending.sent else None
 
     def close(self, message_id: MessageId, pending: _Pending) -> None:
         """Forget a request; not another one that has its id by now."""
-        if self._open.get(message_id) is pending:
-            del self._open[message_id]
-            self._cancelled.pop(message_id, None)
+        if self._open.get(message_id) is not pending:
+            return
+        del self._open[message_id]
+        self._cancelled.pop(message_id, None)
+        if self._repeats and pending.sent:
+            self._settled[message_id] = pending
+            self._settled_bytes += pending.size
+            while len(self._settled) > _KEPT_SETTLED or (
+                self._settled_bytes > _KEPT_SETTLED_BYTES and len(self._settled) > 1
+            ):
+                self._unsettle(next(iter(self._settled)))
+
+    def _unsettle(self, message_id: MessageId) -> None:
+        settled = self._settled.pop(message_id, None)
+        if settled is not None:
+            self._settled_bytes -= settled.size
+
+    def settle(self, message_id: MessageId) -> None:
+        """Close a request that will not be answered where it was sent."""
+        pending = self._open.get(message_id)
+        if pending is not None and pending.sent:
+            self.close(message_id, pending)
 
     def cancelled(self, message_id: MessageId) -> bool:
         """Note that a request was cancelled. Return whether it had not gone on yet, and now never will."""
@@ -113,15 +154,18 @@ class ChainJudge:
         chain: decides.
         context: where the messages come from.
         denials: what the sender of a blocked message is told.
+        repeats: whether the transport may deliver a message twice, as a resumed HTTP stream does.
 
     The gateway takes the client's posture: what the client says is `sending`, what the server says `receiving`.
     """
 
-    def __init__(self, chain: Chain, context: ConnectionContext, denials: Denials | None = None) -> None:
+    def __init__(
+        self, chain: Chain, context: ConnectionContext, denials: Denials | None = None, *, repeats: bool = False
+    ) -> None:
         self._chain = chain
         self._context = context
         self._denials = denials or Denials()
-        self._requests = {Side.CLIENT: _Requests(), Side.SERVER: _Requests()}
+        self._requests = {Side.CLIENT: _Requests(repeats=repeats), Side.SERVER: _Requests(repeats=repeats)}
 
     def judge(self, side: Side, line: bytes) -> Action | Deferred:
         """Decide on one line."""
@@ -155,6 +199,10 @@ class ChainJudge:
         fault = JSONFaultError("longer than the limit", INVALID_REQUEST)
         return self._refuse(side, [outline_of_text(line.head, line.tail)], fault)
 
+    def settle(self, side: Side, message_id: MessageId) -> None:
+        """Note that a request's answer will not come the way it was expected; if at all, as a repetition."""
+        self._requests[side].settle(message_id)
+
     def _refuse(self, side: Side, outlines: Sequence[Outline], fault: JSONFaultError) -> Action:
         """Answer what cannot be judged; it goes no further.
 
@@ -184,21 +232,21 @@ class ChainJudge:
     def _request(self, side: Side, message: Message, line: bytes, fault: str | None) -> Action | Deferred:
         assert message.id is not None
         requests = self._requests[side]
-        if message.id in requests:
+        if requests.is_taken(message.id, line):
             raise JSONFaultError("the id is already in use", INVALID_REQUEST)
         params = message.params_or_empty()
-        pending = _Pending(message.method, params, self._context.of(params))
+        pending = _Pending(message.method, params, self._context.of(params), len(line))
         direction, back = _direction(side), _opposite(_direction(side))
         if not self._chain.concerns(message.method, "request", direction):
             if self._chain.concerns(message.method, "response", back):
                 _require(fault)
                 pending.exchange.keep_request(message.payload())
             pending.sent = True
-            requests.open(message.id, pending)
+            requests.open(message.id, pending, line)
             return Action(forward=line)
         _require(fault)
         payload = message.payload()
-        requests.open(message.id, pending)
+        requests.open(message.id, pending, line)
         work = self._judge_request(side, message, payload, pending)
         # The request phase may end in an answer, which then passes the response phase at once.
         if self._chain.may_suspend(message.method, "request", direction) or self._chain.may_suspend(
@@ -346,6 +394,10 @@ class ChainJudge:
             exchange=pending.exchange if pending is not None else None,
             error=error,
         )
+
+
+def _mark(line: bytes) -> bytes:
+    return hashlib.blake2b(line, digest_size=16).digest()
 
 
 def _now(work: Coroutine[Any, Any, Action]) -> Action | Deferred:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Final
 
 from midspan.relay._json import INTERNAL_ERROR, JSONFaultError, read, write
@@ -25,21 +26,24 @@ def answer_failed_start(streams: tuple[int, int], reason: str) -> None:
     """
     if os.isatty(streams[0]):
         return
+    for line in _lines(streams[0]):
+        if _answered_for_good(streams[1], line, reason):
+            return
+
+
+def _lines(descriptor: int) -> Iterator[bytes]:
     buffered = bytearray()
-    while True:
+    while len(buffered) <= _LONGEST:
         try:
-            chunk = os.read(streams[0], 65536)
+            chunk = os.read(descriptor, 65536)
         except OSError:
-            return
-        if not chunk:
-            return
+            chunk = b""
         buffered += chunk
         while (end := buffered.find(b"\n")) >= 0:
-            line = bytes(buffered[:end])
+            yield bytes(buffered[:end])
             del buffered[: end + 1]
-            if _answered_for_good(streams[1], line, reason):
-                return
-        if len(buffered) > _LONGEST:
+        if not chunk:
+            yield bytes(buffered)
             return
 
 

@@ -25,6 +25,9 @@ def claim_standard_streams() -> tuple[int, int]:
     protocol_in, protocol_out = _private(0, os.O_RDONLY), _private(1, os.O_WRONLY)
     _to_null(0)
     os.dup2(2, 1)
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(descriptor, "w", encoding="utf-8", closefd=False))  # noqa: SIM115 - to the end
     stdout = sys.stdout
     if isinstance(stdout, io.TextIOWrapper):
         # What plugins print comes in its place among the lines of stderr, and is not lost at the end.
