@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from typing import cast
 
 import click
 
@@ -14,8 +15,9 @@ def demo() -> None:
     import anyio
     from rich.console import Console
 
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show an arrow still shows the demo
+    stdout: object = sys.stdout
+    if isinstance(stdout, io.TextIOWrapper):
+        cast("io.TextIOWrapper", stdout).reconfigure(errors="replace")  # for a terminal that cannot show an arrow
 
     progress = Console(stderr=True)
     with progress.status("starting a client, a gateway and a server ..."):
