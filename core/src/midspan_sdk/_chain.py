@@ -173,7 +173,7 @@ class Chain:
             PeerError: the server cannot be reached, or a descriptor is bad; nothing was added.
             DuplicateInterceptorError: a name is in the chain already; names both servers.
             DefinitionError: an override is not acceptable.
-            ChainError: an override names no interceptor of the server.
+            ChainError: an override or an alias names no interceptor of the server; or a factory outside of the block.
         """
         from midspan_sdk.mcp._servers import ServerEntries
 

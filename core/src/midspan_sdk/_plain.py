@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import isfinite
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from midspan_sdk.errors import NotPlainError
 
@@ -18,13 +18,20 @@ __all__ = ["NotPlainError", "Snapshot", "approximate_size", "changed_paths", "pl
 Plan = tuple[tuple[Any, Any], ...]
 """Where a container's own containers are: `(key or index, their plan)`."""
 
+MAX_DEPTH: Final = 500
+"""Levels of objects and arrays that a payload may have; a fixed number, so that it does not depend on who calls."""
+
+TOO_DEEP: Final = "nested too deeply"
+
 kind_of: Callable[[object], Any] = type
 """`type`, typed so that comparing its result says nothing of the value's parts."""
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
-def _scan_object(value: dict[Any, Any]) -> Plan:
+def _scan_object(value: dict[Any, Any], room: int = MAX_DEPTH) -> Plan:
+    if not room:
+        raise NotPlainError("$", TOO_DEEP)
     found: list[tuple[Any, Plan]] | None = None
     for key, child in value.items():
         if type(key) is not str:
@@ -37,13 +44,15 @@ def _scan_object(value: dict[Any, Any]) -> Plan:
         if found is None:
             found = []
         # Dispatched here and not in a function: one frame for each level of nesting.
-        found.append((key, _scan_object(child) if kind is dict else _scan_array(child, kind)))
+        found.append((key, _scan_object(child, room - 1) if kind is dict else _scan_array(child, kind, room - 1)))
     return tuple(found) if found else ()
 
 
-def _scan_array(value: list[Any], kind: Any) -> Plan:
+def _scan_array(value: list[Any], kind: Any, room: int) -> Plan:
     if kind is not list:
         raise NotPlainError("$", "is not plain JSON")
+    if not room:
+        raise NotPlainError("$", TOO_DEEP)
     found: list[tuple[Any, Plan]] | None = None
     for index, child in enumerate(value):
         kind = kind_of(child)
@@ -53,7 +62,7 @@ def _scan_array(value: list[Any], kind: Any) -> Plan:
             continue
         if found is None:
             found = []
-        found.append((index, _scan_object(child) if kind is dict else _scan_array(child, kind)))
+        found.append((index, _scan_object(child, room - 1) if kind is dict else _scan_array(child, kind, room - 1)))
     return tuple(found) if found else ()
 
 
@@ -90,7 +99,7 @@ class Snapshot:
         except NotPlainError:
             pass  # read once more, slowly, which finds the path or makes it plain
         except RecursionError:
-            raise NotPlainError("$", "nested too deeply") from None
+            raise NotPlainError("$", TOO_DEEP) from None
         self._take(value := plain_object(cast("Mapping[str, Any]", value)), _scan_object(value))
 
     def _take(self, value: dict[str, Any], plan: Plan) -> None:
@@ -109,36 +118,38 @@ def plain_object(value: object, *, path: str = "$") -> dict[str, Any]:
     try:
         return plain(cast("Mapping[str, Any]", value), path)
     except RecursionError:
-        raise NotPlainError(path, "nested too deeply") from None
+        raise NotPlainError(path, TOO_DEEP) from None
 
 
-def plain(value: Any, path: str = "$") -> Any:
-    """Return a fresh plain copy of any JSON value.
+def plain(value: Any, path: str = "$", room: int = MAX_DEPTH) -> Any:
+    """Return a fresh plain copy of any JSON value, at most `room` levels deep.
 
     Raises:
         NotPlainError: some part of it is not JSON; `path` says which.
-        RecursionError: it is nested too deeply, or contains itself.
+        RecursionError: the caller's own stack leaves no room.
     """
     kind = kind_of(value)
     if kind in _SCALARS:
         if kind is float and not isfinite(value):
             raise NotPlainError(path, "is not a finite number")
         return value
+    if not room:
+        raise NotPlainError("$", TOO_DEEP)
     if isinstance(value, Mapping):
         copied: dict[str, Any] = {}
         for key, child in cast("Mapping[Any, Any]", value).items():
             if not isinstance(key, str):
                 raise NotPlainError(path, f"has a key of type {type(key).__name__}; JSON keys are strings")
-            copied[str(key)] = plain(child, f"{path}.{key}")
+            copied[str(key)] = plain(child, f"{path}.{key}", room - 1)
         return copied
     if isinstance(value, list | tuple):
         items: list[Any] = []
         for index, child in enumerate(cast("list[Any]", value)):  # a comprehension would take a frame of its own
-            items.append(plain(child, f"{path}[{index}]"))
+            items.append(plain(child, f"{path}[{index}]", room - 1))
         return items
     for base in (bool, int, float, str):
         if isinstance(value, base):
-            return plain(base(cast("Any", value)), path)
+            return plain(base(cast("Any", value)), path, room)
     raise NotPlainError(path, f"is a {kind.__name__}, which JSON does not have")
 
 

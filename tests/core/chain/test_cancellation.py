@@ -137,26 +137,15 @@ async def test_an_invocation_that_was_in_time_is_not_cancelled() -> None:
     assert not seen[0].cancelled
 
 
-async def hang_in_threads(chain: Chain, count: int) -> list[Any]:
-    results: list[Any] = []
-
-    async def one() -> None:
-        results.append(await execute(chain, interceptors=["hangs"]))
-
-    async with anyio.create_task_group() as tasks:
-        for _ in range(count):
-            tasks.start_soon(one)
-    return results
-
-
 async def test_abandoned_threads_are_bounded_and_the_bound_is_lifted_when_they_return() -> None:
     release = threading.Event()
-    left = threading.Semaphore(0)
+    started, ended = threading.Semaphore(0), threading.Semaphore(0)
 
-    @validator(**ON_CALLS, blocking=True, timeout=0.2, name="hangs", fail_open=True)
+    @validator(**ON_CALLS, blocking=True, timeout=30, name="hangs")
     def hangs() -> None:
+        started.release()
         release.wait(20)
-        left.release()
+        ended.release()
 
     @validator(**ON_CALLS, blocking=True, name="quick")
     def quick() -> None: ...
@@ -165,8 +154,13 @@ async def test_abandoned_threads_are_bounded_and_the_bound_is_lifted_when_they_r
     chain.add(hangs, quick)
     try:
         with anyio.fail_after(15):
-            results = await hang_in_threads(chain, 32)
-            assert {result.results[0].error["code"] for result in results} == {-32000}
+            async with anyio.create_task_group() as tasks:
+                for _ in range(32):
+                    tasks.start_soon(partial(execute, chain, interceptors=["hangs"]))
+                for _ in range(32):
+                    await anyio.to_thread.run_sync(started.acquire)
+                assert (await execute(chain, interceptors=["quick"])).status == "success"
+                tasks.cancel_scope.cancel()
             refused = await execute(chain, interceptors=["quick"])
             assert refused.status == "validation_failed"
             assert refused.aborted_at.reason == "too many earlier calls still hang in their threads"
@@ -174,9 +168,21 @@ async def test_abandoned_threads_are_bounded_and_the_bound_is_lifted_when_they_r
         release.set()
     with anyio.fail_after(15):
         for _ in range(32):
-            await anyio.to_thread.run_sync(left.acquire)
+            await anyio.to_thread.run_sync(ended.acquire)
         while (await execute(chain, interceptors=["quick"])).status != "success":
             await anyio.lowlevel.checkpoint()
+
+
+async def execute_often(chain: Chain, count: int) -> list[Any]:
+    results: list[Any] = []
+
+    async def one() -> None:
+        results.append(await execute(chain))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(count):
+            tasks.start_soon(one)
+    return results
 
 
 async def test_a_call_that_never_got_a_thread_is_not_counted_as_abandoned() -> None:
@@ -201,7 +207,7 @@ async def test_a_call_that_never_got_a_thread_is_not_counted_as_abandoned() -> N
                 tasks.start_soon(anyio.to_thread.run_sync, occupy)
                 while not started.is_set():
                     await anyio.lowlevel.checkpoint()
-                results = await hang_in_threads(chain, 40)
+                results = await execute_often(chain, 40)
                 release.set()
             assert {result.results[0].error["code"] for result in results} == {-32000}
             limiter.total_tokens = total

@@ -21,7 +21,9 @@ from midspan_sdk import (
     ChainError,
     DefinitionError,
     DuplicateInterceptorError,
+    Exchange,
     PeerError,
+    ValidationResult,
     mutator,
     sink,
     validator,
@@ -229,8 +231,6 @@ async def test_a_name_in_this_process_and_on_a_server_names_both_in_either_order
 
 
 async def test_state_is_not_shared_between_servers_of_the_same_name() -> None:
-    from midspan_sdk import Exchange, ValidationResult
-
     @validator(events=["tools/call"], phase="request", name="plugin.counts")
     def counts(state: dict[str, Any]) -> ValidationResult:
         state["n"] = state.get("n", 0) + 1
@@ -241,9 +241,9 @@ async def test_state_is_not_shared_between_servers_of_the_same_name() -> None:
         await chain.add_server(one)
         await chain.add_server(other, alias={"plugin.counts": "plugin.others"})
         exchange = Exchange()
-        for turn in (1, 2):
-            result = await chain.execute(event="tools/call", phase="request", payload={}, exchange=exchange)
-            assert [one.to_wire()["info"] for one in result.results] == [{"n": turn}, {"n": turn}]
+        for name, turn in (("plugin.counts", 1), ("plugin.others", 1), ("plugin.counts", 2), ("plugin.others", 2)):
+            result = await call(chain, interceptors=[name], exchange=exchange)
+            assert [one.to_wire()["info"] for one in result.results] == [{"n": turn}]
 
 
 def failing_factory() -> Client:

@@ -9,7 +9,10 @@ from typing import Any
 
 import anyio
 import pytest
-from remote_ways import Scripted, call, described, reasons, until, until_passed
+from mcp import Client
+from mcp.server import Server
+from mcp_types import RequestParams
+from remote_ways import Scripted, call, described, hosted, reasons, until, until_passed
 
 from midspan_sdk import (
     Chain,
@@ -52,7 +55,7 @@ async def by_reconnect(chain: Chain, server: Scripted) -> None:
     await call(chain)
     server.write(invoke={})
     await until(lambda: server.starts > starts)
-    for entries in chain._servers:  # pyright: ignore[reportPrivateUsage] - there is nothing public to wait for
+    for entries in chain._servers[:1]:  # pyright: ignore[reportPrivateUsage] - there is nothing public to wait for
         with anyio.fail_after(10):
             await entries.connection.client()
 
@@ -237,6 +240,32 @@ async def test_an_execution_under_way_keeps_its_plan_over_a_refresh(tmp_path: Pa
             go.set()
         assert reasons(results[0]) == {"slow": None, "guard": None}
         assert list(reasons(await call(chain))) == ["slow", "guard", "new"]
+
+
+async def test_a_refresh_takes_nothing_older_than_what_a_new_connection_brought(tmp_path: Path) -> None:
+    server = Scripted(tmp_path, "scripted", described("guard"))
+    gate = anyio.Event()
+    asked = 0
+
+    async def answer_late(ctx: Any, params: RequestParams) -> dict[str, Any]:
+        nonlocal asked
+        asked += 1
+        if asked > 1:
+            await gate.wait()
+        return {"interceptors": []}
+
+    late: Server[Any] = Server("late")
+    late.add_request_handler("interceptors/list", RequestParams, answer_late)
+    async with hosted(Client(late)) as client, Chain() as chain, anyio.create_task_group() as group:
+        await chain.add_server(server.client)
+        await chain.add_server(client)
+        group.start_soon(chain.refresh)
+        await until(lambda: asked == 2)
+        server.plan["descriptors"] = [described("guard"), described("new")]
+        await by_reconnect(chain, server)
+        gate.set()
+        await anyio.wait_all_tasks_blocked()
+        assert reasons(await call(chain)) == {"guard": None, "new": None}
 
 
 async def test_a_refresh_of_a_server_that_is_away_says_so(tmp_path: Path) -> None:

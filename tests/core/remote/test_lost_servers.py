@@ -114,6 +114,7 @@ async def test_the_chain_s_own_deadline_counts_while_a_call_waits_for_a_connecti
         assert result.status == "timeout"
         assert result.aborted_at is not None
         assert result.aborted_at.interceptor == "chain"
+        assert error_of(result)["code"] == -32000
 
 
 async def test_calls_fail_at_once_while_a_server_stays_away_and_work_when_it_is_back(tmp_path: Path) -> None:
@@ -155,7 +156,7 @@ async def test_a_server_that_reads_no_more_does_not_hold_a_call_and_is_replaced(
     async with Chain() as chain:
         await chain.add_server(server.client, overrides={"guard": {"timeoutMs": 200}, "deaf": {"timeoutMs": 100}})
         assert (await call(chain, interceptors=["deaf"])).status == "timeout"
-        for _ in range(3):  # more than the pipe takes: the SDK itself would wait five seconds to tell of a cancellation
+        for _ in range(3):  # more than the pipe takes
             began = anyio.current_time()
             result = await call(chain, interceptors=["guard"], payload={"blob": "x" * 300_000})
             assert anyio.current_time() - began < 1
@@ -164,6 +165,22 @@ async def test_a_server_that_reads_no_more_does_not_hold_a_call_and_is_replaced(
         server.write(invoke={})
         await until_passed(chain)
     assert server.running() == []
+
+
+async def test_the_sdk_s_last_words_to_a_deaf_server_do_not_hold_a_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", 0.1)
+    server = Scripted(tmp_path, "scripted", described("guard"), described("deaf"), invoke={"deaf": "deaf"})
+    async with hosted(server.client()) as client:
+        chain = Chain()
+        await chain.add_server(client, overrides={"guard": {"timeoutMs": 200}, "deaf": {"timeoutMs": 100}})
+        assert (await call(chain, interceptors=["deaf"])).status == "timeout"
+        for _ in range(3):
+            began = anyio.current_time()
+            result = await call(chain, interceptors=["guard"], payload={"blob": "x" * 300_000})
+            assert anyio.current_time() - began < 1  # the SDK's own bound for them is five seconds
+            assert result.status == "timeout"
 
 
 async def test_a_session_that_the_other_side_forgot_is_replaced(tmp_path: Path) -> None:
@@ -196,6 +213,31 @@ async def test_a_server_that_dies_again_and_again_is_always_lost_never_a_timeout
         for _ in range(6):
             assert error_of(await call(chain)) == GONE
     assert server.invocations() <= server.starts
+
+
+async def test_calls_side_by_side_over_a_server_that_dies_are_answered_or_lost(tmp_path: Path) -> None:
+    guards = [described(f"guard-{n}") for n in range(5)]
+    server = Scripted(tmp_path, "scripted", *guards, described("fatal"), invoke={"fatal": "die"})
+    results: list[ChainExecutionResult] = []
+    async with Chain() as chain:
+        await chain.add_server(server.client)
+
+        async def one(*names: str) -> None:
+            results.append(await call(chain, interceptors=names))
+
+        for _ in range(4):
+            async with anyio.create_task_group() as group:
+                for n in range(5):
+                    group.start_soon(one, *(f"guard-{m}" for m in range(n + 1)))
+                group.start_soon(one, "fatal")
+        server.write(invoke={})
+        await until_passed(chain)
+    assert {reason for result in results for reason in reasons(result).values()} <= {
+        None,
+        "the interceptor server is gone",
+    }
+    assert len(results) == 24
+    assert server.running() == []
 
 
 async def test_a_client_of_the_caller_that_is_closed_is_lost_at_once() -> None:

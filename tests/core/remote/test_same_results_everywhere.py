@@ -500,6 +500,25 @@ async def test_sinks_see_what_leaves_and_their_failures_are_counted(fill: Fill, 
     assert text_of([seen, failures, wires]) == text_of(await records(fill_locally, tmp_path / "local"))
 
 
+@pytest.mark.parametrize("leave", [None, False, True])
+async def test_an_answer_counts_from_a_server_only_with_the_operator_s_leave(fill: Fill, leave: bool | None) -> None:
+    call = {"payload": CALL, "interceptors": ["m_answers", "m_a"]}
+    (wire,) = await run_with(fill, call, overrides={"m_answers": {"mayAnswer": leave}})
+    answered = fill is fill_locally or leave is True
+    assert wire["answeredBy"] == ("m_answers" if answered else None)
+    assert [one["interceptor"] for one in wire["results"]] == ["m_answers", "m_a"][: 1 if answered else 2]
+    assert wire["finalPayload"] == (CALL if answered else adds(trail="a"))
+    assert wire["results"][0]["answer"]["content"] == [{"type": "text", "text": "echo"}]
+
+
+async def test_a_deadline_of_the_server_s_own_also_bounds_a_longer_one_of_the_operator(fill: Fill) -> None:
+    call = {"payload": CALL, "interceptors": ["v_hangs_declared"]}
+    (wire,) = await run_with(fill, call, overrides={"v_hangs_declared": {"timeoutMs": 400}})
+    assert wire["status"] == "timeout"
+    declared = 400 if fill is fill_locally else 50
+    assert wire["results"][0]["error"]["data"]["timeoutMs"] == declared
+
+
 async def test_widening_hooks_is_refused_and_adds_nothing(fill: Fill) -> None:
     async with Chain() as chain:
         with pytest.raises(DefinitionError, match="'prompts/list' in the request phase is outside"):
