@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_snake
 
-from midspan_sdk._descriptor import Descriptor, PhasePriorities
+from midspan_sdk._descriptor import Descriptor, PhasePriorities, Sees
 from midspan_sdk._handler import NEEDED_BY_PARAMETER, Signature, kind_of
 from midspan_sdk.errors import DefinitionError
 from midspan_sdk.wire import InterceptorType, Mode
@@ -19,7 +19,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Need = Literal["session", "tools", "ask", "store"]
-Sees = Literal["leaves", "arrived"]
 PhaseOption = Literal["request", "response", "both"]
 
 NEEDS: tuple[Need, ...] = ("session", "tools", "ask", "store")
@@ -114,6 +113,8 @@ class Interceptor(Generic[P, R]):
             description=description if description is not None else _first_line(handler),
             version=version,
             config_schema=_schema_of(self.config_model),
+            errors=errors or None,
+            sees=None if sees == "leaves" else sees,
         )
         self._check_phases(phase)
         self.__doc__ = getattr(handler, "__doc__", None)

@@ -6,7 +6,6 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import UTC, datetime
 from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -18,20 +17,21 @@ from midspan_sdk._authoring import Interceptor, definition_error, interceptors_o
 from midspan_sdk._background import Worker
 from midspan_sdk._engine import IncompatibleStep, Plan, Run
 from midspan_sdk._entries import CHAIN_TIMEOUT, ChainEntry, InterceptorOverrides, overrides_from
-from midspan_sdk._exchange import Exchange, target_of
-from midspan_sdk._handler import Mutation
+from midspan_sdk._exchange import Exchange
+from midspan_sdk._frame import Frame
 from midspan_sdk._interruption import interrupts
-from midspan_sdk._invocation import EMPTY_CONTEXT, InvocationContext
-from midspan_sdk._observers import DecisionRecord, EntryDecision, Observer, Verdict
-from midspan_sdk._outcome import AbortedAt, ChainExecutionResult, Outcome
+from midspan_sdk._invocation import InvocationContext
+from midspan_sdk._local_step import LocalStep
+from midspan_sdk._observers import Observer
+from midspan_sdk._outcome import AbortedAt, ChainExecutionResult
 from midspan_sdk._plain import Snapshot, approximate_size
-from midspan_sdk._results import ValidationResult
-from midspan_sdk._steps import Frame, LocalStep, Sessions, Step, Surroundings
+from midspan_sdk._records import record_of
+from midspan_sdk._steps import Step
 from midspan_sdk._store import MemoryStore, Store
+from midspan_sdk._surroundings import Sessions, Surroundings
 from midspan_sdk.errors import (
     ChainError,
     DuplicateInterceptorError,
-    InterceptorTimeoutError,
     MidspanError,
     UnmetNeedError,
 )
@@ -72,6 +72,8 @@ class Chain:
         store: where `store` keeps its values; in memory by default.
         timeout: the chain's own deadline in seconds.
         max_payload_bytes: the largest payload or answer a mutator may return, in bytes as JSON.
+        late_sinks: hand sinks what leaves, after all mutators, in both directions. By default they come where the
+            protocol has them: before the mutators when receiving, so that they see what arrived.
 
     Raises:
         ChainError: two observers have the same name.
@@ -86,6 +88,7 @@ class Chain:
         store: Store | None = None,
         timeout: float = CHAIN_TIMEOUT,
         max_payload_bytes: int = MAX_PAYLOAD_BYTES,
+        late_sinks: bool = False,
     ) -> None:
         self._steps: dict[str, Step] = {}
         self._servers: list[ServerEntries] = []
@@ -94,6 +97,7 @@ class Chain:
             raise ValueError(f"timeout must be a positive number of seconds, not {timeout!r}")
         self._timeout = timeout
         self._max_bytes = max_payload_bytes
+        self._late_sinks = late_sinks
         self._sessions = Sessions()
         self._surroundings = Surroundings(store or MemoryStore(), self._sessions, frozenset(gives))
         given = tuple(observers)
@@ -374,11 +378,14 @@ class Chain:
         result.modified = run.snapshot is not arrived and run.aborted is None
         if observed:
             await self._observe(result, frame, arrived)
-        if result.aborted_at is None:
-            if frame.exchange is not None and phase == "request":
-                frame.exchange.keep_request(run.snapshot.value)
-            if plan.sinks:
-                self._hand_to_sinks(plan, frame, run.snapshot, arrived)
+        if result.aborted_at is None and frame.exchange is not None and phase == "request":
+            frame.exchange.keep_request(run.snapshot.value)
+        if plan.sinks:
+            if self._late_sinks or plan.mutate_first:
+                if result.aborted_at is None:
+                    self._hand_to_sinks(plan, frame, run.snapshot, arrived)
+            elif run.validated:
+                self._hand_to_sinks(plan, frame, arrived, arrived)
         return result
 
     def _filtered(self, plan: Plan, names: Sequence[str]) -> Plan:
@@ -401,7 +408,7 @@ class Chain:
         came = left if leaves is arrived else None
         for step in plan.sinks:
             seen = left
-            if isinstance(step, LocalStep) and step.interceptor.sees == "arrived":
+            if step.entry.descriptor.sees == "arrived":
                 came = seen = came or Snapshot(arrived.copy())
             self._workers[step.entry.name].put((step, later, seen), size)
 
@@ -523,73 +530,9 @@ def _observer_key(observer: Observer) -> str:
 
 
 def _wants_errors(step: Step) -> bool:
-    return isinstance(step, LocalStep) and step.interceptor.errors
+    return step.entry.descriptor.errors
 
 
 def default_direction(phase: Phase) -> Direction:
     """Return the client's direction: it sends requests and receives responses."""
     return "sending" if phase == "request" else "receiving"
-
-
-def _target(frame: Frame, arrived: dict[str, Any]) -> str | None:
-    if frame.phase == "request":
-        return target_of(arrived)
-    return frame.exchange.target if frame.exchange is not None else None
-
-
-def record_of(result: ChainExecutionResult, frame: Frame, arrived: dict[str, Any]) -> DecisionRecord:
-    """Build the decision record of one execution."""
-    blocked_by = result.aborted_at.interceptor if result.aborted_at else None
-    return DecisionRecord(
-        decision_id=result.decision_id,
-        timestamp=datetime.now(UTC).isoformat(),
-        event=frame.event,
-        phase=frame.phase,
-        direction=frame.direction,
-        error=frame.error,
-        exchange_id=frame.exchange.id if frame.exchange is not None else None,
-        target=_target(frame, arrived),
-        status=result.status,
-        context=frame.context or EMPTY_CONTEXT,
-        entries=tuple(_decision(outcome, blocked_by) for outcome in result.outcomes),
-        blocked_by=blocked_by,
-        reason=result.aborted_at.reason if result.aborted_at else None,
-        answered_by=result.answered_by,
-        duration_ms=result.total_duration_ms,
-        _arrived=arrived,
-        _leaves=result.final_payload,
-    )
-
-
-def _decision(outcome: Outcome, blocked_by: str | None) -> EntryDecision:
-    entry = outcome.entry
-    kind = entry.type
-    assert kind != "sink"
-    reasons: tuple[str, ...] = ()
-    if outcome.error is not None:
-        reasons = (outcome.reason(),)
-    elif isinstance(outcome.value, ValidationResult):
-        reasons = tuple(message.message for message in outcome.value.messages)
-    return EntryDecision(
-        interceptor=entry.name,
-        type=kind,
-        mode=entry.mode,
-        verdict=_verdict(outcome),
-        duration_ms=outcome.duration * 1000,
-        blocked=entry.name == blocked_by,
-        reasons=reasons,
-    )
-
-
-def _verdict(outcome: Outcome) -> Verdict:
-    if outcome.error is not None:
-        return "timeout" if isinstance(outcome.error, InterceptorTimeoutError) else "failed"
-    if isinstance(outcome.value, ValidationResult):
-        if outcome.value.blocks:
-            return "denied"
-        return "allowed" if outcome.value.valid else "warned"
-    if isinstance(outcome.value, Mutation):
-        if outcome.value.answer is not None:
-            return "answered"
-        return "modified" if outcome.value.modified else "unchanged"
-    return "unchanged"

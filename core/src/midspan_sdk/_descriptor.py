@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, field_validator, model_validator
 
@@ -34,6 +34,7 @@ def _lenient_mode(value: object) -> object:
     return "active" if value in (None, "", "enforce") else value
 
 
+Sees = Literal["leaves", "arrived"]
 Name = Annotated[str, AfterValidator(_printable)]
 Priority = Annotated[StrictInt, AfterValidator(_int32)]
 
@@ -89,6 +90,9 @@ class Descriptor(WireModel):
     Read leniently: `mode` may be `enforce`, empty or missing (`active`); `phase: "both"` and the older singular `hook`
     are expanded; unknown keys are ignored. Written strictly: fields at their default are left out.
 
+    `errors` (also sees JSON-RPC errors) and `sees` (for sinks: what `leaves`, or what `arrived`) are not in the
+    proposal; without them a remote interceptor would never get what the same one in this process gets.
+
     Raises:
         pydantic.ValidationError: for a name that is empty or has control characters, an empty hook list, a priority
             outside int32, an unknown type or phase.
@@ -104,6 +108,8 @@ class Descriptor(WireModel):
     priority_hint: Priority | PhasePriorities = 0
     compat: Compat | None = None
     config_schema: dict[str, Any] | None = None
+    errors: bool = False
+    sees: Sees = "leaves"
 
     @model_validator(mode="before")
     @classmethod

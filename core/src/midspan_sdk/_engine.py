@@ -14,13 +14,15 @@ from typing import Any
 
 import anyio
 
+from midspan_sdk._deadlines import DeadlinePassedError
+from midspan_sdk._frame import Frame, StateChange
 from midspan_sdk._handler import UNCHANGED, Mutation, mutation_of, reason_of, validation_of
 from midspan_sdk._interruption import interrupts
 from midspan_sdk._outcome import AbortedAt, ChainExecutionResult, Outcome
 from midspan_sdk._plain import NotPlainError, Snapshot, approximate_size
 from midspan_sdk._protected import ProtectedPartError, keep_protected
 from midspan_sdk._results import ALLOWED, SinkResult, ValidationResult
-from midspan_sdk._steps import DeadlinePassedError, Frame, StateChange, Step, timeout_error
+from midspan_sdk._steps import Step, timeout_error
 from midspan_sdk.errors import InterceptorFailedError, InterceptorTimeoutError, InvocationError
 from midspan_sdk.wire import Status
 
@@ -79,7 +81,7 @@ class IncompatibleStep:
     def _fail(self) -> InterceptorFailedError:
         return InterceptorFailedError(self.entry.name, f"does not work with protocol version {self._version}")
 
-    def validate_now(self, frame: Frame, snapshot: Snapshot) -> ValidationResult:
+    def validate_now(self, frame: Frame, snapshot: Snapshot) -> tuple[ValidationResult, StateChange | None]:
         """Fail."""
         raise self._fail()
 
@@ -103,7 +105,18 @@ class IncompatibleStep:
 class Run:
     """One execution of a plan: the payload so far, what each entry came to, and who blocked."""
 
-    __slots__ = ("aborted", "answer", "answered_by", "frame", "max_bytes", "outcomes", "plan", "snapshot", "status")
+    __slots__ = (
+        "aborted",
+        "answer",
+        "answered_by",
+        "frame",
+        "max_bytes",
+        "outcomes",
+        "plan",
+        "snapshot",
+        "status",
+        "validated",
+    )
 
     def __init__(self, plan: Plan, frame: Frame, snapshot: Snapshot, max_bytes: int) -> None:
         self.plan = plan
@@ -115,6 +128,8 @@ class Run:
         self.aborted: AbortedAt | None = None
         self.answer: dict[str, Any] | None = None
         self.answered_by: str | None = None
+        self.validated = False
+        """Whether the validators let the message pass."""
 
     async def stages(self) -> None:
         """Run mutators and validators in the order of the direction; stop at the first stage that blocks."""
@@ -124,10 +139,12 @@ class Run:
                 await self._mutate()
             if plan.validators and self.aborted is None:
                 await self._validate()
+            self.validated = self.aborted is None
         else:
             if plan.validators:
                 await self._validate()
-            if plan.mutators and self.aborted is None:
+            self.validated = self.aborted is None
+            if plan.mutators and self.validated:
                 await self._mutate()
 
     async def _mutate(self) -> None:
@@ -205,6 +222,7 @@ class Run:
         frame, snapshot = self.frame, self.snapshot
         steps = self.plan.validators
         outcomes: list[Outcome | None] = [None] * len(steps)
+        changes: dict[int, StateChange] = {}
         waiting: list[int] = []
         before = perf_counter()
         for index, step in enumerate(steps):
@@ -212,15 +230,18 @@ class Run:
                 waiting.append(index)
                 continue
             try:
+                change = None
                 direct = step.direct
                 if direct is not None and frame.config is None:
                     value = direct(snapshot.copy())
                     result = ALLOWED if value is None else validation_of(value)
                 else:
-                    result = step.validate_now(frame, snapshot)
+                    result, change = step.validate_now(frame, snapshot)
                 after = perf_counter()
                 if after - before > step.entry.timeout:
                     raise timeout_error(step, frame)
+                if change is not None:
+                    changes[index] = change
                 outcomes[index] = Outcome(step.entry, after - before, result)
             except BaseException as error:  # noqa: BLE001 - sorted out by `failure_of`
                 failure = failure_of(step, frame, error)
@@ -229,7 +250,9 @@ class Run:
             before = after
         chain_late = False
         if waiting:
-            chain_late = await self._validate_waiting(steps, waiting, outcomes)
+            chain_late = await self._validate_waiting(steps, waiting, outcomes, changes)
+        if changes:
+            self._commit(steps, outcomes, changes)
         for step, outcome in zip(steps, outcomes, strict=True):
             assert outcome is not None
             self.outcomes.append(outcome)
@@ -239,7 +262,11 @@ class Run:
             self._chain_deadline_passed(DeadlinePassedError(chain=True))
 
     async def _validate_waiting(
-        self, steps: tuple[Step, ...], waiting: list[int], outcomes: list[Outcome | None]
+        self,
+        steps: tuple[Step, ...],
+        waiting: list[int],
+        outcomes: list[Outcome | None],
+        changes: dict[int, StateChange],
     ) -> bool:
         judged: list[tuple[Outcome, StateChange | None, bool]]
         if len(waiting) == 1:
@@ -254,15 +281,21 @@ class Run:
         chain_late = False
         for index, (outcome, change, late) in zip(waiting, judged, strict=True):
             if change is not None:
-                try:
-                    change.commit()
-                except NotPlainError as error:
-                    outcome = Outcome(
-                        outcome.entry, outcome.duration, None, failure_of(steps[index], self.frame, error)
-                    )
+                changes[index] = change
             outcomes[index] = outcome
             chain_late = chain_late or late
         return chain_late
+
+    def _commit(self, steps: tuple[Step, ...], outcomes: list[Outcome | None], changes: dict[int, StateChange]) -> None:
+        """Apply what validators made of their state: all saw the same, and the last in entry order wins."""
+        for index in sorted(changes):
+            try:
+                changes[index].commit()
+            except NotPlainError as error:
+                outcome = outcomes[index]
+                assert outcome is not None
+                failure = failure_of(steps[index], self.frame, error)
+                outcomes[index] = Outcome(outcome.entry, outcome.duration, None, failure)
 
     async def _judge_one(self, step: Step) -> tuple[Outcome, StateChange | None, bool]:
         before = perf_counter()

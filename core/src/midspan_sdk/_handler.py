@@ -5,7 +5,8 @@ from __future__ import annotations
 import dis
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, cast
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -112,6 +113,9 @@ def _model_of(
                 f"the annotation {annotation!r} cannot be resolved ({error}); import it at run time",
                 field=parameter.name,
             ) from error
+    if not required and get_origin(annotation) in (Union, UnionType):
+        members = [member for member in get_args(annotation) if member is not NoneType]
+        annotation = members[0] if len(members) == 1 else annotation  # `Model | None` is `Model`
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if required:

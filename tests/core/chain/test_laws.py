@@ -76,7 +76,8 @@ def specified(entries: list[Entry], phase: Phase, direction: Direction, payload:
                 current = {**current, "by": [*current.get("by", []), entry.name]}
         if blocked_by is not None:
             return Outcome(blocked_by, None, results, seen)
-    seen |= {entry.name: current for entry in entries if entry.kind == "sink"}
+        if stage == "validate":  # sinks follow the validators in both directions
+            seen |= {entry.name: current for entry in entries if entry.kind == "sink"}
     return Outcome(None, current, results, seen)
 
 

@@ -223,7 +223,7 @@ def test_no_record_is_made_when_nobody_observes(monkeypatch: pytest.MonkeyPatch)
         made.append(fields["event"])
         return DecisionRecord(**fields)
 
-    monkeypatch.setattr("midspan_sdk._chain.DecisionRecord", counted)
+    monkeypatch.setattr("midspan_sdk._records.DecisionRecord", counted)
     call(allows)
     assert made == []
     call(allows, observers=[Keeps()])

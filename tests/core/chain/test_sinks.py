@@ -53,11 +53,52 @@ def test_a_sink_that_opts_in_sees_what_arrived() -> None:
     assert leaves == [REDACTED]
 
 
-@pytest.mark.xfail(strict=True, reason="reported: Chain hands sinks what leaves in either direction")
 def test_on_its_own_a_chain_hands_a_received_message_to_sinks_before_its_mutators() -> None:
     seen: list[Any] = []
     call(recording(seen), redact, phase="response")
     assert seen == [CALL]
+
+
+def test_late_sinks_see_what_leaves_in_both_directions() -> None:
+    seen: list[Any] = []
+
+    async def main() -> None:
+        async with Chain(late_sinks=True) as chain:
+            chain.add(recording(seen), redact)
+            await execute(chain)
+            await chain.execute(event="tools/call", phase="response", payload=CALL)
+
+    anyio.run(main)
+    assert seen == [REDACTED, REDACTED]
+
+
+def test_a_received_message_whose_mutator_fails_was_still_seen_by_sinks_unless_they_are_late() -> None:
+    @mutator(events=["tools/call"], phase="response")
+    def crash(payload: dict[str, Any]) -> None:
+        raise RuntimeError
+
+    for late, expected in ((False, [CALL]), (True, [])):
+        seen: list[Any] = []
+
+        async def main(late: bool = late, seen: list[Any] = seen) -> None:
+            async with Chain(late_sinks=late) as chain:
+                chain.add(recording(seen), crash)
+                result = await chain.execute(event="tools/call", phase="response", payload=CALL)
+                assert result.status == "mutation_failed"
+
+        anyio.run(main)
+        assert seen == expected
+
+
+def test_a_received_message_that_a_validator_denied_reaches_no_sink() -> None:
+    @validator(events=["tools/call"], phase="response")
+    def no(payload: dict[str, Any]) -> str:
+        return "no"
+
+    seen: list[Any] = []
+    result = call(recording(seen), no, phase="response")
+    assert result.status == "validation_failed"
+    assert seen == []
 
 
 def test_an_audit_mutator_changes_nothing_for_a_sink() -> None:

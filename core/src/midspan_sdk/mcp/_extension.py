@@ -23,7 +23,7 @@ from midspan_sdk import (
 )
 from midspan_sdk._authoring import interceptors_of
 from midspan_sdk._chain import NEED_SENTENCES
-from midspan_sdk._steps import Sessions, Surroundings
+from midspan_sdk._surroundings import Sessions, Surroundings
 from midspan_sdk.events import overlaps
 from midspan_sdk.mcp._capability import add_to_handshake, settings_of
 from midspan_sdk.mcp._params import InvokeParams, ListParams, read_invocation

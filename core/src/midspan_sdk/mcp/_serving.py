@@ -21,10 +21,13 @@ from midspan_sdk import (
 from midspan_sdk._chain import default_direction
 from midspan_sdk._engine import IncompatibleStep, failure_of
 from midspan_sdk._entries import ChainEntry
+from midspan_sdk._frame import Frame
 from midspan_sdk._handler import Mutation, reason_of
+from midspan_sdk._local_step import LocalStep, read_config
 from midspan_sdk._outcome import Outcome, result_of
 from midspan_sdk._plain import NotPlainError, plain_object
-from midspan_sdk._steps import Frame, LocalStep, Step, Surroundings, read_config, timeout_error
+from midspan_sdk._steps import Step, timeout_error
+from midspan_sdk._surroundings import Surroundings
 from midspan_sdk.mcp._capability import context_needs
 from midspan_sdk.mcp._params import InvocationRequest
 from midspan_sdk.mcp._sendable import check_sendable
@@ -139,9 +142,7 @@ class ServedInterceptor:
             return await step.record(frame, payload)
         if self.interceptor.type == "mutation":
             return step.mutate_now(frame, payload) if step.inline else await step.mutate(frame, payload)
-        if step.inline:
-            return step.validate_now(frame, payload)
-        result, change = await step.validate(frame, payload)
+        result, change = step.validate_now(frame, payload) if step.inline else await step.validate(frame, payload)
         if change is not None:
             change.commit()
         return result

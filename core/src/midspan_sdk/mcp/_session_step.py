@@ -21,10 +21,11 @@ from midspan_sdk import (
     UnknownInterceptorError,
     ValidationResult,
 )
+from midspan_sdk._deadlines import DeadlinePassedError, within
+from midspan_sdk._frame import Frame, StateChange
 from midspan_sdk._handler import Mutation, mutation_of
 from midspan_sdk._interruption import interrupts
 from midspan_sdk._plain import Snapshot, plain_object
-from midspan_sdk._steps import DeadlinePassedError, Frame, StateChange, within
 from midspan_sdk.mcp._calls import NoAnswerError
 from midspan_sdk.mcp._connection import AnyClient, Connection, Listing
 from midspan_sdk.mcp._invoking import invoke_interceptor
@@ -54,7 +55,7 @@ class SessionStep:
         group = listing.state_groups.get(self._name, self._name.rpartition(".")[0] or self._name)
         self._group = f"{connection.key}\x1f{group}"  # of this server only, also where another one has its name
 
-    def validate_now(self, frame: Frame, snapshot: Snapshot) -> ValidationResult:
+    def validate_now(self, frame: Frame, snapshot: Snapshot) -> tuple[ValidationResult, StateChange | None]:
         """Not possible: a session always suspends."""
         raise NotImplementedError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 
-from midspan_sdk._steps import Sessions
+from midspan_sdk._surroundings import Sessions
 
 logger = logging.getLogger("midspan.mcp")
 

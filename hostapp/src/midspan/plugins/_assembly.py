@@ -102,7 +102,7 @@ def assemble(
         raise problem
     loaded: dict[str, Plugin] = {}
     instances = [_instance(chosen, loaded, config) for chosen in selection.instances]
-    chain = Chain(observers=_observers(instances), gives=gives, store=store)
+    chain = Chain(observers=_observers(instances), gives=gives, store=store, late_sinks=True)
     warnings = list(selection.warnings)
     for number, instance in enumerate(instances):
         try:
