@@ -6,6 +6,7 @@ which the scan notes the places, so that a copy costs as much as the payload has
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import isfinite
@@ -20,6 +21,9 @@ Plan = tuple[tuple[Any, Any], ...]
 
 MAX_DEPTH: Final = 500
 """Levels of objects and arrays that a payload may have; a fixed number, so that it does not depend on who calls."""
+
+_WIDE: Final = 500
+"""So many containers in one, near the top, make a payload wide."""
 
 TOO_DEEP: Final = "nested too deeply"
 
@@ -74,6 +78,25 @@ def _copy(value: Any, plan: Plan) -> Any:
     return new
 
 
+def _copy_at_rest(value: Any, plan: Plan) -> Any:
+    """Copy a wide payload without the collector.
+
+    Thousands of new containers would set off full collections that walk the whole heap and find nothing: at 10 MB that
+    was measured to triple the cost of a chain, which then is no longer linear.
+    """
+    if not gc.isenabled():
+        return _copy(value, plan)
+    gc.disable()
+    try:
+        return _copy(value, plan)
+    finally:
+        gc.enable()
+
+
+def _is_wide(plan: Plan, levels: int = 4) -> bool:
+    return len(plan) >= _WIDE or (levels > 0 and any(_is_wide(child, levels - 1) for _, child in plan if child))
+
+
 class Snapshot:
     """A payload that nobody may change, from which anybody can have a copy.
 
@@ -104,7 +127,8 @@ class Snapshot:
 
     def _take(self, value: dict[str, Any], plan: Plan) -> None:
         self.value = value
-        self.copy: Callable[[], dict[str, Any]] = partial(_copy, value, plan) if plan else value.copy
+        copy = _copy_at_rest if plan and _is_wide(plan) else _copy
+        self.copy: Callable[[], dict[str, Any]] = partial(copy, value, plan) if plan else value.copy
 
 
 def plain_object(value: object, *, path: str = "$") -> dict[str, Any]:
