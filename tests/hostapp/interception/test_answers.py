@@ -113,6 +113,20 @@ async def test_answers_that_nobody_asked_for_are_dropped_on_both_sides(log: Path
         assert [message["method"] for message in link.seen_messages()] == ["go", "ping"]
 
 
+async def test_an_answer_to_a_request_that_is_still_judged_is_dropped(log: Path) -> None:
+    may_end = asyncio.Event()
+
+    @validator(events=["slow"], phase="request")
+    async def slow(payload: dict[str, Any]) -> None:
+        await may_end.wait()
+
+    async with guarded(log, slow, watch) as link:
+        await link.send(request(1, "slow"), request(2, "go", None, send(result(1, {"guessed": True}), result(2, {}))))
+        assert (await link.read())["id"] == 2
+        may_end.set()
+        assert await link.read() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+
+
 async def test_an_id_may_come_back_spelt_as_another_number(log: Path) -> None:
     async with guarded(log, watch) as link:
         answer = await link.call(1.0, "go", None, send('{"id":1,"result":{}}'))
@@ -152,3 +166,16 @@ async def test_handlers_learn_who_and_where(log: Path) -> None:
     assert (first.principal.id, first.server, first.flow) == ("tester", "raw", "test")
     assert first.session_id is not None
     assert first.session_id == second.session_id
+
+
+async def test_late_answers_are_judged_after_the_clients_last_word_too(log: Path) -> None:
+    @mutator(events=["go"], phase="response")
+    async def redact(payload: dict[str, Any]) -> dict[str, Any]:
+        await asyncio.sleep(0)
+        return {**payload, "key": "***"}
+
+    late = [send(result(1, {"key": "p4ssw0rd"})), ("exit", 3)]
+    async with guarded(log, redact, at_end=late) as link:
+        await link.send(request(1, "go", None, ("read", 0)))
+        assert await link.finish() == 3
+        assert [json.loads(line)["result"] for line in await link.rest()] == [{"key": "***"}]

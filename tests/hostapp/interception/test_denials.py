@@ -11,7 +11,7 @@ import pytest
 
 from midspan.interception import VERDICT_KEY, Denials
 from midspan_sdk import DecisionRecord, Interceptor, deny, mutator, validator
-from tests.hostapp.relay.harness import guarded, notification, request, result, send
+from tests.hostapp.relay.harness import b64, guarded, notification, request, result, send
 
 pytestmark = pytest.mark.anyio
 
@@ -200,6 +200,13 @@ async def test_a_denied_request_of_the_server_is_answered_to_the_server_and_neve
         _, denial = link.seen_messages()
         assert denial["id"] == "s1"
         assert (denial["error"]["code"], denial["error"]["message"]) == (-32602, "Interceptor validation failed")
+
+
+async def test_a_denial_that_the_server_does_not_take_any_more_ends_nothing(log: Path) -> None:
+    ask = request("s1", "sampling/createMessage", {"messages": []})
+    said = [("close", 0), ("flood", b64(ask + b"\n"), 200), send(notification("last"))]
+    async with guarded(log, denying("sampling/createMessage"), at_start=said, stay=True) as link:
+        assert (await link.read())["method"] == "last"
 
 
 async def test_a_denied_answer_of_the_client_reaches_the_server_as_an_error(log: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,16 @@ from midspan_sdk import validator
 from tests.hostapp.relay.harness import guarded, request, send
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def usual_depth() -> Generator[None]:
+    """Keep Python's own limit: hypothesis raises it for its tests, and with it what can be judged."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(limit)
+
 
 DEEP = b"[" * 5000 + b"]" * 5000
 DIGITS = b"9" * 5000

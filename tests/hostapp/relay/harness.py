@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import marshal
 import os
 import sys
 import time
@@ -39,7 +40,12 @@ def send(*lines: bytes | str) -> Step:
 
 def program(*steps: Step) -> str:
     """Return steps as the value of a message's `do`."""
-    return b64(json.dumps(steps))
+    return b64(marshal.dumps(_plain(steps)))
+
+
+def _plain(steps: Sequence[Step]) -> list[Step]:
+    """Return steps with signals as numbers, which can be marshalled."""
+    return [tuple(int(part) if isinstance(part, int) else part for part in step) for step in steps]
 
 
 def server_command(
@@ -51,8 +57,14 @@ def server_command(
     stay: bool = False,
 ) -> list[str]:
     """Return the command line of a raw server."""
-    options = {"log": str(log), "at_start": at_start, "at_end": at_end, "deaf": list(deaf), "stay": stay}
-    return [sys.executable, "-I", "-S", str(RAW_SERVER), json.dumps(options)]
+    options = {
+        "log": str(log),
+        "at_start": _plain(at_start),
+        "at_end": _plain(at_end),
+        "deaf": [int(number) for number in deaf],
+        "stay": stay,
+    }
+    return [sys.executable, "-I", "-S", str(RAW_SERVER), b64(marshal.dumps(options))]
 
 
 def request(message_id: object, method: str, params: Mapping[str, Any] | None = None, *steps: Step) -> bytes:

@@ -17,6 +17,7 @@ COMMANDS = {
     "interceptors": ("Serve interceptors over the wire protocol.", "midspan.cli.interceptors:interceptors"),
     "plugins": ("List installed plugins, show what they contribute.", "midspan.cli.plugins:plugins_group"),
     "run": ("Guard a stdio server.", "midspan.cli.run:run"),
+    "serve": ("Guard a server for clients that speak HTTP.", "midspan.cli.serve:serve"),
 }
 """Name, one line of help, and `module:object` of each sub-command. They win over plugins of the same id."""
 

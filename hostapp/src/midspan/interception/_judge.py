@@ -11,6 +11,7 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
+from midspan.errors import one_line
 from midspan.interception._context import ConnectionContext, is_stateless
 from midspan.interception._denials import Denials, payload_of_answer
 from midspan.relay import (
@@ -225,7 +226,7 @@ class ChainJudge:
             elif side is Side.CLIENT or message.id is not None:
                 # A stray line on a server's stdout is no message, and a server expects no answer to it.
                 back.append(error_message(message.id, fault.code, f"midspan refused the message: {fault.reason}"))
-        return Action(forward=_lines(onward), reply=_lines(back), ordered=True)
+        return Action(forward=_lines(onward), reply=_lines(back), ordered=bool(onward))
 
     # Requests
 
@@ -416,6 +417,7 @@ def _lines(messages: list[dict[str, Any]]) -> bytes | None:
 
 def _unjudged(message_id: MessageId | None, event: str, error: Exception, *, what: str = "message") -> dict[str, Any]:
     """Log why a message could not be judged, and return what is sent in the place of its answer."""
+    event = one_line(event)  # a peer's words, and the log is read in terminals
     if isinstance(error, NotPlainError):
         logger.warning("refused the %s of %s: %s", what, event, error.problem)
         code = INVALID_REQUEST if what == "message" else INTERNAL_ERROR

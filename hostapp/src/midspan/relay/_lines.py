@@ -304,13 +304,25 @@ def _can_be_awaited(descriptor: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or (stat.S_ISCHR(mode) and os.isatty(descriptor))
 
 
+def _is_stream_socket(descriptor: int) -> bool:
+    if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+        return False
+    probe = socket.socket(fileno=descriptor)
+    try:
+        return probe.type == socket.SOCK_STREAM
+    finally:
+        probe.detach()
+
+
 async def open_reader(descriptor: int, *, limit: int = MAX_LINE) -> LineReader:
     """Read lines from a descriptor, which is closed in the end."""
     reader = LineReader(limit)
     if not _can_be_awaited(descriptor):
         reader.feeder = asyncio.create_task(_feed_from_file(descriptor, reader))
-        return reader
-    await asyncio.get_running_loop().connect_read_pipe(lambda: reader, os.fdopen(descriptor, "rb", buffering=0))
+    elif _is_stream_socket(descriptor):
+        await asyncio.get_running_loop().create_connection(lambda: reader, sock=socket.socket(fileno=descriptor))
+    else:
+        await asyncio.get_running_loop().connect_read_pipe(lambda: reader, os.fdopen(descriptor, "rb", buffering=0))
     return reader
 
 
@@ -331,7 +343,7 @@ async def open_writer(descriptor: int) -> PipeWriter | FileWriter:
     if not _can_be_awaited(descriptor):
         return FileWriter(descriptor)
     loop = asyncio.get_running_loop()
-    if stat.S_ISSOCK(os.fstat(descriptor).st_mode) and hasattr(select, "epoll"):
+    if _is_stream_socket(descriptor) and hasattr(select, "epoll"):
         # asyncio's write pipe takes a readable socket for one whose peer has closed. That is wrong where stdin and
         # stdout are one socket, and where the peer has only shut down its own sending side.
         writer: PipeWriter = SocketWriter()

@@ -1,0 +1,95 @@
+"""The ASGI application: who may come in, and which endpoint serves a path."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, Protocol
+
+from midspan.http._client import Client, Receive, Scope, Send
+from midspan.http._guard import Guard
+from midspan.relay import INTERNAL_ERROR, INVALID_REQUEST
+
+logger = logging.getLogger("midspan.gateway")
+
+_POLICY_VIOLATION: Final = 1008
+
+
+class Endpoint(Protocol):
+    """Serves the requests of one path."""
+
+    async def serve(self, client: Client) -> None:
+        """Answer one request."""
+        ...
+
+
+class Front:
+    """An ASGI application, to be run by a server or mounted in another application.
+
+    Args:
+        endpoints: by path, relative to where the application is mounted.
+        guard: checks Host and Origin.
+        running: entered when a server starts the application by itself, left when it stops; an application that it is
+            mounted in does not tell it, so there whoever mounts it enters the gateway.
+    """
+
+    def __init__(
+        self,
+        endpoints: Mapping[str, Endpoint],
+        guard: Guard,
+        *,
+        running: AbstractAsyncContextManager[Any] | None = None,
+    ) -> None:
+        self._endpoints = dict(endpoints)
+        self._guard = guard
+        self._running = running
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection, as ASGI 3 has it."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self._serve(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        client = Client(scope, receive, send)
+        try:
+            # All fields, since a field that Connection names does not get on but counts here.
+            refusal = self._guard.check(scope["headers"])
+            endpoint = self._endpoints.get(_path_of(scope))
+            if refusal is not None:
+                logger.warning("refused a request: %s", refusal.reason)
+                await client.refuse(refusal.status, INVALID_REQUEST, refusal.reason)
+            elif endpoint is None:
+                await client.refuse(404, INVALID_REQUEST, "nothing is served here")
+            else:
+                await endpoint.serve(client)
+        except Exception:
+            logger.exception("a request could not be relayed")
+            if not client.started:
+                await client.refuse(500, INTERNAL_ERROR, "the request could not be relayed")
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            if self._running is not None:
+                await self._running.__aenter__()
+        except Exception as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            raise
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        if self._running is not None:
+            await self._running.__aexit__(None, None, None)
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def _path_of(scope: Scope) -> str:
+    """Return the path relative to where the application is mounted."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    return path.removeprefix(root) if root and path.startswith(root) else path
