@@ -164,6 +164,7 @@ class Chain:
         *,
         overrides: Mapping[str, InterceptorOverrides | dict[str, Any]] | None = None,
         alias: str | Mapping[str, str] | None = None,
+        skip_bad_descriptors: bool = False,
     ) -> None:
         """Add all interceptors of a server, found through an MCP client session.
 
@@ -172,6 +173,8 @@ class Chain:
                 makes one, called again when the connection is lost, which needs `async with chain:`.
             overrides: policy by name in the chain.
             alias: a prefix for all names (`central` makes `central.<name>`), or new names by the server's names.
+            skip_bad_descriptors: leave a bad descriptor out, with an error in the log, instead of refusing the server.
+                Its guard is then missing; by default discovery fails closed.
 
         Raises:
             PeerError: the server cannot be reached, or a descriptor is bad; nothing was added.
@@ -181,7 +184,13 @@ class Chain:
         """
         from midspan_sdk.mcp._servers import ServerEntries
 
-        entries = ServerEntries(client_or_factory, alias=alias, overrides=overrides, take=self._take_listing)
+        entries = ServerEntries(
+            client_or_factory,
+            alias=alias,
+            overrides=overrides,
+            take=self._take_listing,
+            skip_bad=skip_bad_descriptors,
+        )
         await self._open_server(entries)
         self._servers.append(entries)
 

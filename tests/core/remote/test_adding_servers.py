@@ -149,6 +149,20 @@ async def test_one_bad_descriptor_adds_nothing_and_leaves_nothing(tmp_path: Path
         await chain.refresh()
 
 
+@pytest.mark.parametrize("fault", [name for name in BAD if name != "twice"])
+async def test_an_operator_may_choose_to_go_on_without_a_bad_descriptor(
+    tmp_path: Path, fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fields, words = BAD[fault]
+    server = Scripted(tmp_path, "scripted", described("good"), {**described("bad"), **fields})
+    async with Chain() as chain:
+        await chain.add_server(server.client, skip_bad_descriptors=True)
+        assert [entry.name for entry in chain.entries] == ["good"]
+        await chain.refresh()
+        assert [entry.name for entry in chain.entries] == ["good"]
+    assert any(words in record.getMessage() and record.levelname == "ERROR" for record in caplog.records)
+
+
 REFUSALS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "an unknown override": ({"overrides": {"nobody": {}}}, ChainError, "names 'nobody'; server 'scripted' offers"),
     "a wide override": (

@@ -69,12 +69,14 @@ class Connection:
         key: another one for each connection, also where servers have the same name.
         listing: what the server offers, as last taken over.
         in_flight: the calls under way.
+        skip_bad: whether a bad descriptor is left out instead of failing the listing.
     """
 
     def __init__(self, label: str | None) -> None:
         self.key = next(_keys)
         self.listing = Listing()
         self.in_flight = InFlight()
+        self.skip_bad = False
         self._label = label
         self._name: str | None = None
         self._client: AnyClient | None = None
@@ -143,7 +145,7 @@ class Connection:
         server = self._label or name_of(client) or self.server
         try:
             with anyio.fail_after(LIST_TIMEOUT):
-                descriptors = tuple(await self.in_flight.run(list_interceptors(client)))
+                descriptors = tuple(await self.in_flight.run(list_interceptors(client, skip_bad=self.skip_bad)))
                 settings = read_capability(client.server_capabilities) or {}
         except PeerError as error:
             raise PeerError(server, error.problem) from error

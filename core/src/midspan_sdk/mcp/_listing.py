@@ -21,12 +21,15 @@ MAX_DESCRIPTORS: Final = 100_000
 _KNOWN_TYPES: Final = frozenset[str](get_args(InterceptorType))
 
 
-async def list_interceptors(client: Client | ClientSession, event: str | None = None) -> list[Descriptor]:
+async def list_interceptors(
+    client: Client | ClientSession, event: str | None = None, *, skip_bad: bool = False
+) -> list[Descriptor]:
     """Ask a server for its interceptors, all pages, in the server's order.
 
     Args:
         client: an open client or session.
         event: only those hooked to this event; a glob finds those that could match any of its events.
+        skip_bad: leave bad descriptors out, with an error in the log, instead of failing: their guards are then missing.
 
     Returns:
         The descriptors. One of an unknown type is left out, with a warning in the log.
@@ -51,8 +54,14 @@ async def list_interceptors(client: Client | ClientSession, event: str | None = 
         if not isinstance(elements, list):
             raise PeerError(server, f"the result of {wire.LIST_METHOD} has no list {wire.INTERCEPTORS_KEY!r}")
         for element in cast("list[object]", elements):
-            descriptor = _read(server, position, element)
             position += 1
+            try:
+                descriptor = _read(server, position - 1, element)
+            except PeerError as error:
+                if not skip_bad:
+                    raise
+                logger.error("%s; left out", error)
+                continue
             if descriptor is None:
                 continue
             if descriptor.name in found:

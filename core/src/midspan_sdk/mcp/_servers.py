@@ -31,6 +31,7 @@ class ServerEntries:
         alias: a prefix (`central` makes `central.<name>`), or names by the server's names.
         overrides: policy by name in the chain.
         take: takes over a listing of a later connection. What it raises ends that connection.
+        skip_bad: leave bad descriptors out instead of refusing the server.
 
     Attributes:
         connection: to the server.
@@ -46,19 +47,24 @@ class ServerEntries:
         alias: Alias,
         overrides: Overrides,
         take: Callable[[ServerEntries, Listing], None],
+        skip_bad: bool = False,
     ) -> None:
         self._source = client_or_factory
         self._alias = _checked(alias)
         self._overrides = dict(overrides or {})
         self._take = take
+        self._skip_bad = skip_bad
         self._steps: dict[str, Step] = {}
         self.connection = self._new_connection()
 
     def _new_connection(self) -> Connection:
         label = self._alias if isinstance(self._alias, str) else None
         if isinstance(self._source, Client | ClientSession):
-            return Connection(label)
-        return SupervisedConnection(label, self._source, lambda listing: self._take(self, listing))
+            connection = Connection(label)
+        else:
+            connection = SupervisedConnection(label, self._source, lambda listing: self._take(self, listing))
+        connection.skip_bad = self._skip_bad
+        return connection
 
     async def open(self, group: anyio.abc.TaskGroup | None) -> None:
         """Connect, and list the server's interceptors.
