@@ -153,6 +153,7 @@ async def test_one_bad_descriptor_adds_nothing_and_leaves_nothing(tmp_path: Path
 async def test_an_operator_may_choose_to_go_on_without_a_bad_descriptor(
     tmp_path: Path, fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.ERROR, logger="midspan")
     fields, words = BAD[fault]
     server = Scripted(tmp_path, "scripted", described("good"), {**described("bad"), **fields})
     async with Chain() as chain:

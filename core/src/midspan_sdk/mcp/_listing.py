@@ -29,7 +29,7 @@ async def list_interceptors(
     Args:
         client: an open client or session.
         event: only those hooked to this event; a glob finds those that could match any of its events.
-        skip_bad: leave bad descriptors out, with an error in the log, instead of failing: their guards are then missing.
+        skip_bad: leave bad descriptors out, with an error in the log; their guards are then missing.
 
     Returns:
         The descriptors. One of an unknown type is left out, with a warning in the log.
