@@ -500,3 +500,25 @@ def test_a_socket_half_closed_takes_no_processor_time(log: Path, tmp_path: Path)
         told(tmp_path / "ended")
         assert_idle(process, ours)
         ours.close()
+
+
+HANGING = """
+import asyncio, time
+from midspan_sdk import hookimpl, validator
+
+@validator(events=["ping"], phase="request", fail_open=True, timeout=0.05)
+async def hangs(payload):
+    await asyncio.to_thread(time.sleep, 60)
+
+@hookimpl
+def midspan_interceptors():
+    return [hangs]
+"""
+
+
+def test_a_plugin_s_hanging_thread_does_not_outlive_the_server(tmp_path: Path) -> None:
+    plugin = tmp_path / "hanging.py"
+    plugin.write_text(HANGING)
+    ended = run(gateway(tmp_path / "log", "--plugin-file", str(plugin)), request(1, "ping", {}, send(result(1, {}))))
+    assert ended.returncode == 0
+    assert json.loads(ended.stdout) == {"jsonrpc": "2.0", "id": 1, "result": {}}

@@ -42,7 +42,11 @@ def run(
         )
         for warning in assembly.warnings:
             print_warning(warning)
-        return asyncio.run(_relay(streams, command, assembly))
+        # Not `asyncio.run`, which at its end joins the default executor: a plugin's hanging thread would hold the
+        # gateway, and with it the client, long after the server has gone.
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        return loop.run_until_complete(_relay(streams, command, assembly))
 
     over_stdio(guard)
 

@@ -51,7 +51,8 @@ class ChildProcess:
     def _wait_in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
         if hasattr(os, "waitid"):
             # Not reaped before its group was killed: else the id could be another group's by then.
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            with contextlib.suppress(ChildProcessError):  # `kill` was faster
+                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         else:
             self._process.wait()
         with contextlib.suppress(RuntimeError):  # the loop is closed already
