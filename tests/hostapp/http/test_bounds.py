@@ -118,6 +118,18 @@ async def test_a_full_map_forgets_the_longest_unused_that_is_not_busy() -> None:
     kept.clear()
 
 
+async def test_a_session_keeps_the_conversation_that_was_there_first() -> None:
+    conversations = Conversations(Chain(), "s")
+    headers = [(b"mcp-session-id", b"1")]
+    one, other = conversations.join(headers, "tools/call"), conversations.join(headers, "tools/call")
+    conversations.note(b"1", one)
+    conversations.note(b"1", other)
+    assert conversations.join(headers, "tools/call") is one
+    conversations.note(b"1", other, new=True)
+    assert conversations.join(headers, "tools/call") is other
+    conversations.clear()
+
+
 async def test_sessions_that_clients_make_up_are_not_kept() -> None:
     chain = Chain()
     conversations = Conversations(chain, "s")

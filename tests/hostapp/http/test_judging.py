@@ -323,6 +323,19 @@ async def test_state_belongs_to_one_session_and_ends_with_it() -> None:
         assert is_denied(await link.post(call(1), session=other))
 
 
+async def test_requests_of_a_session_that_began_before_the_gateway_share_its_state() -> None:
+    async with guarded(Sessions(), thrice) as link:
+        said = [is_denied(await link.post(call(number), session="older")) for number in range(3)]
+        assert said == [False, False, True]
+
+
+async def test_carriage_returns_between_the_parts_of_a_message_are_white_space() -> None:
+    body = call(1).replace(b", ", b",\r\n")
+    async with guarded(answers({}), no_rm) as link:
+        assert (await link.post(body)).json()["result"] == {}
+        assert link.seen[0].json() == json.loads(body)
+
+
 async def test_a_session_that_the_server_does_not_know_leaves_nothing_behind() -> None:
     async with guarded(Sessions(), thrice) as link:
         for number in range(5):
@@ -536,6 +549,7 @@ def only(value: Any) -> Any:
         b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","n":' + b"1" * 5000 + b"}}",
         b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","n":' + b"[" * 5000 + b"]" * 5000 + b"}}",
         b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"\xff"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"r\rm"}}',
         b"\xef\xbb\xbf" + call(1),
         b'{"jsonrpc":"2.0",',
         b"",
@@ -549,6 +563,7 @@ def only(value: Any) -> Any:
         "digits",
         "nesting",
         "not UTF-8",
+        "a return in a string",
         "BOM",
         "torn",
         "empty",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from midspan.interception import ChainJudge
-from midspan.relay import Action, Deferred, MessageId, OversizedLine, Side
+from midspan.relay import Action, Deferred, JSONFaultError, MessageId, OversizedLine, Side, read
 
 
 class CancelledRequestError(Exception):
@@ -48,9 +48,7 @@ class Conversation:
         Raises:
             CancelledRequestError: its sender cancelled it.
         """
-        # A judge of lines refuses a carriage return, which readers may take for the end of one. Here it is white space:
-        # no JSON string holds a raw one.
-        line = message.replace(b"\r", b" ") if b"\r" in message else message
+        line = _without_returns(message) if b"\r" in message else message
         verdict = self._judge.judge(side, line)
         if isinstance(verdict, Deferred):
             verdict = await self._wait_for(side, verdict)
@@ -87,3 +85,16 @@ class Conversation:
     def settle(self, message_id: MessageId) -> None:
         """Note that the stream on which the client's request was sent has ended; an answer can only be a repetition."""
         self._judge.settle(Side.CLIENT, message_id)
+
+
+def _without_returns(message: bytes) -> bytes:
+    """Return a message without carriage returns, which a judge of lines refuses; here they are white space.
+
+    That they are, only a message that is JSON as it stands can tell: inside of a string they are a fault, for the judge
+    to find.
+    """
+    try:
+        read(message)
+    except JSONFaultError:
+        return message
+    return message.replace(b"\r", b" ")

@@ -134,8 +134,16 @@ class Conversations:
         if not conversation.under_way and not conversation.kept:
             self._forget(conversation)
 
-    def note(self, session_id: bytes, conversation: Conversation) -> None:
-        """Keep a conversation: the server has said that this session is its own."""
+    def note(self, session_id: bytes, conversation: Conversation, *, new: bool = False) -> None:
+        """Keep a conversation: the server has said that this session is its own.
+
+        Args:
+            session_id: the session's.
+            conversation: its conversation, unless it has one already.
+            new: whether the session begins with it.
+        """
+        if not new and self._sessions.get(session_id) is not None:
+            return
         conversation.kept = True
         self._sessions.put(session_id, conversation)
 

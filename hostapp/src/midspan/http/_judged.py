@@ -193,7 +193,7 @@ class JudgedExchange:
         given = value(response.headers, SESSION_HEADER)
         taken = response.status < 400
         if self._method == INITIALIZE and given is not None and taken:
-            self._conversations.note(given, conversation)
+            self._conversations.note(given, conversation, new=True)
         elif self._session is not None:
             if response.status == 404 or (self._client.method == "DELETE" and taken):
                 self._conversations.end(self._session)

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import signal
 import socket
+import threading
 from collections.abc import Callable, Generator
 from typing import Any, Final
 
@@ -106,12 +107,14 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
         loop = asyncio.get_running_loop()
-        for number in _SIGNALS:
+        # Only the main thread hears signals.
+        numbers = _SIGNALS if threading.current_thread() is threading.main_thread() else ()
+        for number in numbers:
             loop.add_signal_handler(number, self._on_signal)
         try:
             yield
         finally:
-            for number in _SIGNALS:
+            for number in numbers:
                 loop.remove_signal_handler(number)
 
     def _on_signal(self) -> None:

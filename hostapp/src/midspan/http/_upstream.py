@@ -7,10 +7,12 @@ with httpx2. It is used as a plain pipe: no cookies kept, no redirect followed, 
 from __future__ import annotations
 
 import asyncio
+import select
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -22,9 +24,8 @@ from midspan.http._headers import Headers, end_to_end
 from midspan.relay import INVALID_REQUEST
 
 _CONNECT_TIMEOUT: Final = 10.0
-_KEPT_IDLE: Final = 4.0
-"""Seconds that an idle connection is kept: less than servers keep theirs (5 s are common), since one that the server
-closes at the very moment when a request is sent fails that request, and a POST cannot be repeated."""
+_KEPT_IDLE: Final = 2.0
+"""Seconds that an idle connection is kept: well below what servers keep theirs (5 s are common)."""
 _IN_ONE_PIECE: Final = 256 * 1024
 _LONGEST_FIELD: Final = 64 * 1024
 _READ_AHEAD: Final = 256 * 1024
@@ -46,6 +47,31 @@ class UpstreamResponse:
     chunks: AsyncIterator[bytes]
 
 
+class _Connector(aiohttp.TCPConnector):
+    """Does not reuse a connection that the server has closed, although the loop has not come to notice it yet.
+
+    A request on such a connection fails, and nobody can tell whether it may be sent again.
+    """
+
+    async def _get(self, key: Any, traces: Any) -> Any:
+        for protocol, _ in self._conns.get(key, ()):
+            transport = protocol.transport
+            if transport is None or not _has_ended(transport):
+                break
+            protocol.close()
+        return await super()._get(key, traces)
+
+
+def _has_ended(transport: asyncio.Transport) -> bool:
+    """Tell whether there is anything to read from an idle connection: its end, or what no request asked for."""
+    connection: socket.socket | None = transport.get_extra_info("socket")
+    if connection is None:
+        return False
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
 class Upstream:
     """A server's endpoint; use it as an async context manager.
 
@@ -65,7 +91,7 @@ class Upstream:
     async def __aenter__(self) -> Upstream:
         """Make ready; connects to nothing yet."""
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_IDLE),
+            connector=_Connector(limit=0, keepalive_timeout=_KEPT_IDLE),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
@@ -146,6 +172,8 @@ async def _pieces(body: bytes) -> AsyncIterator[bytes]:
 
 
 def _what_happened(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return "cannot be reached: its certificate is not accepted"
     if isinstance(error, aiohttp.ClientConnectorError):
         reason = error.os_error.strerror or "no connection"
         return f"cannot be reached: {reason}"
