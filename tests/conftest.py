@@ -24,6 +24,14 @@ def no_config_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path_factory:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config-home")))
 
 
+@pytest.fixture(autouse=True)
+def no_plugin_file_of_another_test() -> Iterator[None]:
+    """Take the modules of `--plugin-file` out again: whichever test loaded one, in whatever order the tests run."""
+    yield
+    for name in [name for name in sys.modules if name.startswith("midspan_plugin_file_")]:
+        del sys.modules[name]
+
+
 @pytest.fixture
 def fake_distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDistribution]:
     """Install distributions into a folder on sys.path: a real `*.dist-info` folder and real modules.

@@ -48,8 +48,6 @@ class Interceptor(Generic[P, R]):
         timeout: its own deadline in seconds, or None for the default.
         blocking: whether it runs in a worker thread.
         needs: what its mount must be able to give.
-        errors: whether it also wants JSON-RPC errors, in the response phase.
-        sees: for sinks in a gateway: the payload that `leaves`, or the one that `arrived`.
         config_model: the pydantic model of its config, or None.
         bindings: what a host gave it.
     """
@@ -91,8 +89,6 @@ class Interceptor(Generic[P, R]):
         self.kind = kind_of(given_name, handler, blocking=blocking)
         self.timeout = timeout
         self.blocking = blocking
-        self.errors = errors
-        self.sees: Sees = sees
         self.config_model = self.signature.config_model
         self.bindings = Bindings()
         self.group: str | None = None
@@ -142,6 +138,16 @@ class Interceptor(Generic[P, R]):
     def type(self) -> InterceptorType:
         """`validation`, `mutation` or `sink`."""
         return self.descriptor.type
+
+    @property
+    def errors(self) -> bool:
+        """Whether it also wants JSON-RPC errors, in the response phase."""
+        return self.descriptor.errors
+
+    @property
+    def sees(self) -> Sees:
+        """For sinks in a gateway: the payload that `leaves`, or the one that `arrived`."""
+        return self.descriptor.sees
 
     @property
     def state_group(self) -> str:

@@ -272,8 +272,7 @@ class Chain:
         """
         if self._durable:
             return True
-        plan = self._plan(event, phase, direction or default_direction(phase), None, error)
-        return not all(step.inline for step in (*plan.mutators, *plan.validators))
+        return self._plan(event, phase, direction or default_direction(phase), None, error).suspends
 
     def _plan(self, event: str, phase: Phase, direction: Direction, version: str | None, error: bool) -> Plan:
         key = (event, phase, direction, version, error)
@@ -388,7 +387,7 @@ class Chain:
         if observed:
             await self._observe(result, frame, arrived)
         if result.aborted_at is None and frame.exchange is not None and phase == "request":
-            frame.exchange.keep_request(run.snapshot.value)
+            frame.exchange._keep(run.snapshot)  # pyright: ignore[reportPrivateUsage] - read already
         if plan.sinks:
             if self._late_sinks or plan.mutate_first:
                 if result.aborted_at is None:

@@ -62,14 +62,10 @@ def stepped_value(coroutine: Coroutine[Any, Any, Any]) -> Any:
 
 
 def stepping(handler: Callable[..., Any]) -> Callable[[dict[str, Any]], Any]:
+    """Return a plain function that takes the payload and returns what the coroutine of the handler comes to."""
+
     def step(payload: dict[str, Any]) -> Any:
-        coroutine = handler(payload)
-        try:
-            coroutine.send(None)
-        except StopIteration as stop:
-            return stop.value
-        coroutine.close()
-        raise RuntimeError("a handler without `await` suspended")
+        return stepped_value(handler(payload))
 
     return step
 

@@ -37,9 +37,10 @@ class Plan:
 
     Attributes:
         empty: whether nothing matches.
+        suspends: whether any mutator or validator may have to wait for something.
     """
 
-    __slots__ = ("empty", "mutate_first", "mutators", "sinks", "validators")
+    __slots__ = ("empty", "mutate_first", "mutators", "sinks", "suspends", "validators")
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class Plan:
         self.validators = validators
         self.sinks = sinks
         self.empty = not (mutators or validators or sinks)
+        self.suspends = not all(step.inline for step in (*mutators, *validators))
 
     @property
     def steps(self) -> tuple[Step, ...]:

@@ -43,7 +43,10 @@ class Exchange:
 
     def keep_request(self, payload: Mapping[str, Any]) -> None:
         """Remember the request's payload. The chain does this at the end of a successful request phase."""
-        self._request = Snapshot(payload)
+        self._keep(Snapshot(payload))
+
+    def _keep(self, snapshot: Snapshot) -> None:
+        self._request = snapshot
 
     def state_of(self, group: str) -> State:
         """Return a copy of a plugin's state."""

@@ -10,6 +10,7 @@ from typing import Any, Literal, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from midspan_sdk._model import faulty_fields
 from midspan_sdk._plain import NotPlainError, plain_object, same
 from midspan_sdk._results import (
     ALLOWED,
@@ -156,7 +157,7 @@ def typed_payload(name: str, model: type[BaseModel], payload: Mapping[str, Any])
     try:
         return model.model_validate(payload)
     except ValidationError as error:
-        fields = ", ".join(".".join(str(part) for part in item["loc"]) or "payload" for item in error.errors())
+        fields = faulty_fields(error, whole="payload")
         raise InvalidInvocationError(name, f"the payload does not fit {model.__name__}: {fields}") from error
 
 

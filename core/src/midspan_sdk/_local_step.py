@@ -22,6 +22,7 @@ from midspan_sdk._handler import (
     validation_of,
 )
 from midspan_sdk._invocation import Invocation, InvocationContext
+from midspan_sdk._model import faulty_fields
 from midspan_sdk._plain import Snapshot
 from midspan_sdk._results import SinkResult, ValidationResult
 from midspan_sdk._store import NamespacedStore
@@ -34,12 +35,9 @@ class LocalStep:
 
     __slots__ = (
         "_arguments",
-        "_handler",
         "_keyword_only",
         "_stepped",
         "_surroundings",
-        "_takes_state",
-        "_typed",
         "direct",
         "entry",
         "inline",
@@ -49,13 +47,10 @@ class LocalStep:
     def __init__(self, interceptor: Interceptor[..., Any], entry: ChainEntry, surroundings: Surroundings) -> None:
         self.entry = entry
         self.interceptor = interceptor
-        self._handler = interceptor.handler
         self._surroundings = surroundings
         self.inline = interceptor.kind in ("plain", "stepped")
         self._stepped = interceptor.kind == "stepped"
         names = interceptor.signature.names
-        self._takes_state = "state" in names
-        self._typed = interceptor.signature.typed
         simple = self.inline and names == ("payload",) and not interceptor.signature.keyword_only
         self.direct: Callable[[dict[str, Any]], Any] | None = None
         if simple:
@@ -245,7 +240,7 @@ def read_config(interceptor: Interceptor[..., Any], name: str, given: object) ->
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        fields = ", ".join(".".join(str(part) for part in item["loc"]) or "config" for item in error.errors())
+        fields = faulty_fields(error, whole="config")
         raise InvalidInvocationError(name, f"the config does not fit: {fields}") from error
 
 

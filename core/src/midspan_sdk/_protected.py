@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any, Final, cast
 
 from midspan_sdk._plain import same
+from midspan_sdk._protected_names import CURSORS, REQUEST_STATE, TARGETS, is_reserved_meta
 from midspan_sdk.wire import Direction, Phase
 
-_ALWAYS: Final = ("requestState", "cursor", "nextCursor")
-_TARGETS: Final = ("name", "uri", "ref", "taskId")
+_ALWAYS: Final = (REQUEST_STATE, *CURSORS)
 _INTERIM: Final = "input_required"
-_OWNERS: Final = frozenset({"modelcontextprotocol", "mcp"})
 
 
 class ProtectedPartError(ValueError):
@@ -42,7 +41,7 @@ def keep_protected(
     for key in _ALWAYS:
         _keep(before, after, key, "$")
     if phase == "request" and direction == "receiving":
-        for key in _TARGETS:
+        for key in TARGETS:
             _keep(before, after, key, "$")
     if before.get("resultType") == _INTERIM or after.get("resultType") == _INTERIM:
         _keep(before, after, "resultType", "$")
@@ -61,18 +60,11 @@ def _keep_error(before: dict[str, Any], after: dict[str, Any]) -> None:
     _keep(cast("dict[str, Any]", old), cast("dict[str, Any]", new), "code", "$.error")
 
 
-def _reserved(key: str) -> bool:
-    # The second label is MCP's own since 2025-11-25; before, any label that another one follows.
-    prefix, slash, _ = key.partition("/")
-    labels = prefix.split(".")
-    return bool(slash) and not _OWNERS.isdisjoint([*labels[1:2], *labels[:-1]])
-
-
 def _keep_meta(before: dict[str, Any], after: dict[str, Any]) -> None:
     given, returned = before.get("_meta"), after.get("_meta")
     old = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
     new = cast("dict[str, Any]", returned) if isinstance(returned, dict) else {}
-    keys = {key for key in (*old, *new) if key == "progressToken" or _reserved(key)}
+    keys = {key for key in (*old, *new) if is_reserved_meta(key)}
     if not keys:
         return
     if returned is not None and not isinstance(returned, dict):

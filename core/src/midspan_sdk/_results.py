@@ -170,11 +170,4 @@ def deny(
     return ValidationResult(valid=False, severity=severity, messages=(message,), suggestions=suggestions, info=info)
 
 
-def validation_result_of(value: bool | str | None) -> ValidationResult:
-    """Turn a validator's short return value into its result (the return table of the author contract)."""
-    if value is None or value is True:
-        return ALLOWED
-    return deny(value or "denied" if isinstance(value, str) else "denied")
-
-
 ALLOWED = ValidationResult(valid=True)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -19,13 +19,6 @@ def no_rm(payload) -> str | None:
 @hookimpl
 def midspan_interceptors(): return [no_rm]
 """
-
-
-@pytest.fixture(autouse=True)
-def no_module_of_another_test() -> Iterator[None]:
-    yield
-    for name in [name for name in sys.modules if name.startswith("midspan_plugin_file_")]:
-        del sys.modules[name]
 
 
 def write(folder: Path, text: str, name: str = "no_rm.py") -> Path:

@@ -24,6 +24,7 @@ from midspan_sdk import (
     ValidationResult,
     wire,
 )
+from midspan_sdk._model import faulty_fields
 from midspan_sdk._plain import NotPlainError, plain_object
 from midspan_sdk.mcp._calls import LostConnectionError, NoAnswerError, call
 from midspan_sdk.mcp._sendable import UnsendableError, check_sendable
@@ -168,5 +169,5 @@ def _result(name: str, phase: Phase, raw: dict[str, Any]) -> InterceptorResult:
             return MutationResult.model_validate(fields)
         return SinkResult.model_validate(fields)
     except ValidationError as error:
-        where = ", ".join(".".join(str(part) for part in item["loc"]) for item in error.errors())
-        raise InterceptorFailedError(name, f"the server's result does not fit: {where}") from error
+        fields = faulty_fields(error, whole="result")
+        raise InterceptorFailedError(name, f"the server's result does not fit: {fields}") from error

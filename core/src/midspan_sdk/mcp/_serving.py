@@ -141,8 +141,8 @@ class ServedInterceptor:
         if self.interceptor.type == "sink":
             return await step.record(frame, payload)
         if self.interceptor.type == "mutation":
-            return step.mutate_now(frame, payload) if step.inline else await step.mutate(frame, payload)
-        result, change = step.validate_now(frame, payload) if step.inline else await step.validate(frame, payload)
+            return await step.mutate(frame, payload)
+        result, change = await step.validate(frame, payload)
         if change is not None:
             change.commit()
         return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from mcp import MCPError
 
@@ -26,13 +26,11 @@ from midspan_sdk._frame import Frame, StateChange
 from midspan_sdk._handler import Mutation, mutation_of
 from midspan_sdk._interruption import interrupts
 from midspan_sdk._plain import Snapshot, plain_object
+from midspan_sdk._protected_names import REQUEST_STATE
 from midspan_sdk.mcp._calls import NoAnswerError
 from midspan_sdk.mcp._connection import AnyClient, Connection, Listing
 from midspan_sdk.mcp._invoking import invoke_interceptor
 from midspan_sdk.wire import REQUEST_KEY, STATE_KEY
-
-_NEVER_SENT: Final = "requestState"
-"""Opaque to all but the server that made it, and often a bearer of secrets; no remote interceptor sees it."""
 
 
 class SessionStep:
@@ -180,9 +178,9 @@ class MissingStep(SessionStep):
 
 
 def _without_secret(payload: dict[str, Any]) -> dict[str, Any]:
-    if _NEVER_SENT not in payload:
+    if REQUEST_STATE not in payload:
         return payload
-    return {key: value for key, value in payload.items() if key != _NEVER_SENT}
+    return {key: value for key, value in payload.items() if key != REQUEST_STATE}
 
 
 def _is_answer(error: InvocationError) -> bool:

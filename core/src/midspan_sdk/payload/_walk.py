@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final, cast
 
+from midspan_sdk._protected_names import CURSORS, PROGRESS_TOKEN, REQUEST_STATE, TARGETS, is_reserved_meta
 from midspan_sdk.payload._json_text import Repeated, read_json, replace_strings
 from midspan_sdk.payload._media import media_key, outside_data_uris
 from midspan_sdk.payload._parts import EDITABLE_PARTS, IN_JSON, PROTECTED_PARTS, ROOT, Part, Place, Text
@@ -18,16 +19,10 @@ _JSON_DEPTH: Final = 8
 """How many times text may be JSON with text in it; deeper, it is text."""
 
 _TOP: Final[dict[str, Part]] = {
-    "name": "target",
-    "uri": "target",
-    "ref": "target",
-    "taskId": "target",
-    "cursor": "cursor",
-    "nextCursor": "cursor",
-    "progressToken": "meta",
+    **dict.fromkeys(TARGETS, "target"),
+    **dict.fromkeys(CURSORS, "cursor"),
+    PROGRESS_TOKEN: "meta",
 }
-_UNSEEN: Final = "requestState"
-_OWNERS: Final = frozenset({"modelcontextprotocol", "mcp"})
 
 Visit = Callable[[Text], str | None]
 Container = dict[str, Any] | list[Any] | Repeated
@@ -110,7 +105,7 @@ class _Frame:
         """Return what part the member under a key is."""
         if self.top:
             return _TOP.get(key, self.part)
-        if self.meta and (key == "progressToken" or _is_reserved(key)):
+        if self.meta and is_reserved_meta(key):
             return "meta"
         return self.part
 
@@ -147,13 +142,6 @@ class _Frame:
         return items
 
 
-def _is_reserved(key: str) -> bool:
-    # The second label is MCP's own since 2025-11-25; before, any label that another one follows.
-    prefix, slash, _ = key.partition("/")
-    labels = prefix.split(".")
-    return bool(slash) and not _OWNERS.isdisjoint([*labels[1:2], *labels[:-1]])
-
-
 def _members(container: Container) -> Iterable[tuple[Any, Any]]:
     if isinstance(container, dict):
         return container.items()
@@ -188,7 +176,7 @@ class _Walk:
                 if isinstance(step, str):
                     position += 1
                     if special:
-                        if step == _UNSEEN and frame.top:
+                        if step == REQUEST_STATE and frame.top:
                             continue
                         part = frame.part_of(step)
                     key_part: Part = "key" if part == "value" or frame.top else part
