@@ -18,7 +18,7 @@ from typing import Any, cast
 import anyio
 
 from midspan.interception import ChainJudge, ConnectionContext, Denials
-from midspan.relay import MAX_LINE, Judge, PassAll, run_stdio
+from midspan.relay import MAX_LINE, CommandBackend, Judge, PassAll, run_stdio
 from midspan_sdk import Chain, Interceptor, Observer, Principal
 
 RAW_SERVER = Path(__file__).with_name("raw_server.py")
@@ -89,6 +89,12 @@ def notification(method: str, params: Mapping[str, Any] | None = None) -> bytes:
 def result(message_id: object, value: Any) -> bytes:
     """Return a successful answer."""
     return json.dumps({"jsonrpc": "2.0", "id": message_id, "result": value}).encode()
+
+
+def unanswered(message_id: object) -> bytes:
+    """Return what the gateway answers in the place of a server that ended."""
+    error = {"code": -32000, "message": "midspan: the server ended before it answered"}
+    return json.dumps({"jsonrpc": "2.0", "id": message_id, "error": error}, separators=(",", ":")).encode()
 
 
 def alive(pid: int) -> bool:
@@ -245,7 +251,7 @@ async def open_link(
         from_ = -1
     running = asyncio.create_task(
         run_stdio(
-            command or server_command(log, **server),
+            CommandBackend(command or server_command(log, **server)),
             judge,
             streams=(gateway_in, gateway_out),
             max_message=max_message,

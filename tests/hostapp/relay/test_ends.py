@@ -14,7 +14,7 @@ import pytest
 
 from midspan.relay import Action, Deferred, OversizedLine, Side, SpawnError
 
-from .harness import alive, b64, gone, open_link, request, send, written
+from .harness import alive, b64, gone, open_link, request, send, unanswered, written
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 async def test_the_servers_exit_code_is_passed_on(log: Path, step: tuple[Any, ...], code: int) -> None:
     async with open_link(log) as link:
         await link.send(request(1, "go", None, step))
-        assert await link.receive() == b""
+        assert await link.rest() == [unanswered(1)]
         assert await link.running == code
 
 
@@ -51,7 +51,7 @@ async def test_what_a_server_said_before_it_ended_reaches_a_slow_reader(log: Pat
         received = bytearray()
         while chunk := await anyio.to_thread.run_sync(os.read, link.descriptor, 65536):
             received += chunk
-        assert bytes(received) == (line + b"\n") * 400
+        assert bytes(received) == (line + b"\n") * 400 + unanswered(1) + b"\n"
         assert await link.running == 0
 
 
@@ -80,7 +80,7 @@ async def test_what_a_server_said_before_it_ended_is_judged_to_the_end(log: Path
         # A dead server's output may not stay silent for long. Here it is the judge that takes its time.
         assert await asyncio.wait({link.running}, timeout=2.0) == (set(), {link.running})
         judge.may_end.set()
-        assert await link.rest() == [b"last words"]
+        assert await link.rest() == [b"last words", unanswered(1)]
 
 
 async def test_a_client_that_hangs_up_ends_server_and_grandchildren(log: Path, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ async def test_a_grandchild_that_holds_the_output_does_not_hold_the_gateway(log:
 async def test_a_server_that_closes_its_output_is_told_to_end(log: Path) -> None:
     async with open_link(log, at_end=[("exit", 6)]) as link:
         await link.send(request(1, "go", None, send("bye"), ("close", 1)))
-        assert await link.rest() == [b"bye"]
+        assert await link.rest() == [b"bye", unanswered(1)]
         assert await link.running == 6
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from midspan.relay import INTERNAL_ERROR, INVALID_REQUEST
 
-from .harness import b64, open_link, program, request
+from .harness import b64, open_link, program, request, unanswered
 
 pytestmark = pytest.mark.anyio
 MEBI = 1024 * 1024
@@ -48,7 +48,7 @@ async def test_a_last_line_needs_no_newline(log: Path) -> None:
 async def test_a_servers_last_line_needs_no_newline(log: Path) -> None:
     async with open_link(log) as link:
         await link.send(request(1, "go", None, ("send", b64("the last")), ("exit", 0)))
-        assert await link.rest() == [b"the last"]
+        assert await link.rest() == [b"the last", unanswered(1)]
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["id first", "id last"])

@@ -53,14 +53,14 @@ def run(
 
 async def _relay(streams: tuple[int, int], command: Sequence[str], assembly: Assembly) -> int:
     from midspan.interception import ChainJudge, ConnectionContext, local_flow, local_user
-    from midspan.relay import PassAll, SpawnError, run_stdio
+    from midspan.relay import CommandBackend, ConnectError, PassAll, run_stdio
 
     try:
         async with assembly.running():
             if assembly.empty:
                 click.echo("midspan: relay only, no interceptor is enabled", err=True)
-                return await run_stdio(command, PassAll(), streams=streams)
+                return await run_stdio(CommandBackend(command), PassAll(), streams=streams)
             context = ConnectionContext(server=Path(command[0]).name, principal=local_user(), flow=local_flow())
-            return await run_stdio(command, ChainJudge(assembly.chain, context), streams=streams)
-    except SpawnError as error:
+            return await run_stdio(CommandBackend(command), ChainJudge(assembly.chain, context), streams=streams)
+    except ConnectError as error:
         raise OperatorError(str(error)) from error

@@ -4,9 +4,12 @@ It knows transports, lines and JSON-RPC envelopes. It knows nothing of intercept
 may pass, a `Judge` decides.
 """
 
+from midspan.relay._channel import Backend, ConnectError, Connection, LineQueue, LineSource, LineWriter
 from midspan.relay._child import SpawnError
+from midspan.relay._command import CommandBackend
 from midspan.relay._failed_start import answer_failed_start
 from midspan.relay._json import (
+    CONNECTION_CLOSED,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -18,29 +21,43 @@ from midspan.relay._json import (
 )
 from midspan.relay._lines import MAX_LINE, OversizedLine, open_reader, open_writer
 from midspan.relay._messages import Message, MessageId, classify, error_message, id_of, object_or_empty
-from midspan.relay._outline import Outline, outline_of_text, outlines_of_value
-from midspan.relay._relay import Action, Deferred, Judge, PassAll, Side
+from midspan.relay._outline import EDGE, Outline, outline_of, outline_of_text, outlines_of_value
+from midspan.relay._relay import Action, Deferred, Judge, PassAll, Side, relay
 from midspan.relay._run import run_stdio
 from midspan.relay._stdio import claim_standard_streams
+from midspan.relay._supervised import NEVER, RestartPolicy, RestartWhen, Supervised
 
 __all__ = [
+    "CONNECTION_CLOSED",
+    "EDGE",
     "INTERNAL_ERROR",
     "INVALID_PARAMS",
     "INVALID_REQUEST",
     "MAX_LINE",
+    "NEVER",
     "PARSE_ERROR",
     "Action",
+    "Backend",
+    "CommandBackend",
+    "ConnectError",
+    "Connection",
     "Deferred",
     "Document",
     "JSONFaultError",
     "Judge",
+    "LineQueue",
+    "LineSource",
+    "LineWriter",
     "Message",
     "MessageId",
     "Outline",
     "OversizedLine",
     "PassAll",
+    "RestartPolicy",
+    "RestartWhen",
     "Side",
     "SpawnError",
+    "Supervised",
     "answer_failed_start",
     "claim_standard_streams",
     "classify",
@@ -49,9 +66,11 @@ __all__ = [
     "object_or_empty",
     "open_reader",
     "open_writer",
+    "outline_of",
     "outline_of_text",
     "outlines_of_value",
     "read",
+    "relay",
     "run_stdio",
     "write",
 ]

@@ -9,8 +9,10 @@ import signal
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
+from midspan.relay._channel import ConnectError
 from midspan.relay._lines import LineReader, PipeWriter, open_reader, open_writer
 
 GRACE: Final = 1.5
@@ -24,7 +26,7 @@ _KILLED_WITHIN: Final = 1.0
 """Seconds in which a killed process goes, unless the system itself hangs."""
 
 
-class SpawnError(Exception):
+class SpawnError(ConnectError):
     """The server could not be started. The text says which command, why, and what to do."""
 
 
@@ -105,7 +107,9 @@ class ChildProcess:
         return 128 - code if code < 0 else code
 
 
-async def spawn(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> ChildProcess:
+async def spawn(
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | Path | None = None
+) -> ChildProcess:
     """Start a server with the full environment, this working directory and this stderr.
 
     Raises:
@@ -118,6 +122,7 @@ async def spawn(command: Sequence[str], *, env: Mapping[str, str] | None = None)
             stdout=subprocess.PIPE,
             stderr=None,
             env=None if env is None else dict(env),
+            cwd=cwd,
             start_new_session=True,
             bufsize=0,
         )

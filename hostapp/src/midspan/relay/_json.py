@@ -17,6 +17,8 @@ PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
+CONNECTION_CLOSED: Final = -32000
+"""What the SDKs' clients give a request whose connection is gone."""
 
 
 class JSONFaultError(ValueError):

@@ -15,7 +15,7 @@ import socket
 import stat
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 import anyio.to_thread
 
@@ -109,7 +109,7 @@ class LineReader(asyncio.Protocol):
             self._skipped = None
         if isinstance(line, OversizedLine) or (line and not line.isspace()):
             self._lines.append(line)
-            self._queued += _size(line)
+            self._queued += line_size(line)
 
     def eof_received(self) -> bool:
         """Let a last line without a newline count."""
@@ -156,7 +156,7 @@ class LineReader(asyncio.Protocol):
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
         line = self._lines.popleft()
-        self._queued -= _size(line)
+        self._queued -= line_size(line)
         if not self._room.is_set() and self._queued <= _HIGH_WATER // 2:
             self._room.set()
             if self._transport is not None and not self.ended.is_set():
@@ -172,28 +172,8 @@ class LineReader(asyncio.Protocol):
         self._end()
 
 
-def _size(line: bytes | OversizedLine) -> int:
+def line_size(line: bytes | OversizedLine) -> int:
     return 2 * _EDGE if isinstance(line, OversizedLine) else len(line)
-
-
-class LineWriter(Protocol):
-    """Takes whole messages, with back-pressure."""
-
-    async def send(self, line: bytes) -> None:
-        """Write a line and its newline.
-
-        Raises:
-            BrokenPipeError: the reader is gone.
-        """
-        ...
-
-    async def aclose(self) -> None:
-        """Flush and close."""
-        ...
-
-    def abort(self) -> None:
-        """Close without flushing."""
-        ...
 
 
 class PipeWriter(asyncio.Protocol):

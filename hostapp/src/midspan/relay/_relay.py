@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
 
+from midspan.relay._channel import LineSource, LineWriter
 from midspan.relay._json import INTERNAL_ERROR, INVALID_REQUEST, write
-from midspan.relay._lines import FileWriter, LineReader, OversizedLine, PipeWriter
+from midspan.relay._lines import OversizedLine
 from midspan.relay._messages import MessageId, error_message
 from midspan.relay._outline import outline_of_text
 
@@ -114,9 +115,9 @@ class Lane:
     def __init__(
         self,
         side: Side,
-        source: LineReader,
-        onward: PipeWriter | FileWriter,
-        back: PipeWriter | FileWriter,
+        source: LineSource,
+        onward: LineWriter,
+        back: LineWriter,
         judge: Judge,
     ) -> None:
         self._side = side
@@ -220,10 +221,10 @@ async def _already(action: Action) -> Action:
 
 
 async def relay(
-    client_in: LineReader,
-    client_out: PipeWriter | FileWriter,
-    server_in: PipeWriter,
-    server_out: LineReader,
+    client_in: LineSource,
+    client_out: LineWriter,
+    server_in: LineWriter,
+    server_out: LineSource,
     judge: Judge,
 ) -> None:
     """Relay both ways until the server's output ends; the end of the client's input closes the server's.

@@ -1,19 +1,18 @@
-"""Guard one stdio server for one stdio client, until either ends."""
+"""Guard one server for one stdio client, until either ends."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import signal
-from collections.abc import Generator, Sequence
+import threading
+from collections.abc import Generator
 from typing import Any, Final
 
-from midspan.relay._child import ChildProcess, spawn
+from midspan.relay._channel import Backend, Connection, LineWriter
 from midspan.relay._lines import MAX_LINE, FileWriter, LineReader, PipeWriter, open_reader, open_writer
 from midspan.relay._relay import Judge, relay
-
-_DRAIN: Final = 1.0
-"""Seconds without output after which a dead server has said all; descendants can hold its pipe open for ever."""
+from midspan.relay._supervised import NEVER, RestartPolicy, Supervised
 
 _LAST_WORDS: Final = 0.3
 """Seconds for what is still on its way when a signal, or the client's end, stops the gateway."""
@@ -22,18 +21,20 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class _Signals:
-    """Passes signals on to the server's group, and notes that one came."""
+    """Passes signals on to the server, and notes that one came."""
 
     def __init__(self) -> None:
         self.came = asyncio.Event()
         self._early: list[int] = []
-        self._child: ChildProcess | None = None
+        self._server: Connection | None = None
 
     @contextlib.contextmanager
     def caught(self) -> Generator[None]:
         """Catch them. One that was ignored when this process started (`nohup`) stays ignored."""
         loop = asyncio.get_running_loop()
-        numbers = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        # Only the main thread hears signals.
+        wanted = _SIGNALS if threading.current_thread() is threading.main_thread() else ()
+        numbers = [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]
         for number in numbers:
             loop.add_signal_handler(number, self._on_signal, number)
         try:
@@ -42,86 +43,83 @@ class _Signals:
             for number in numbers:
                 loop.remove_signal_handler(number)
 
-    def pass_on_to(self, child: ChildProcess) -> None:
+    def pass_on_to(self, server: Connection) -> None:
         """Name the server; it gets what came before too."""
-        self._child = child
+        self._server = server
         for number in self._early:
-            child.signal_group(number)
+            server.signal(number)
 
     def _on_signal(self, number: int) -> None:
         self.came.set()
-        if self._child is None:
+        if self._server is None:
             self._early.append(number)
         else:
-            self._child.signal_group(number)
+            self._server.signal(number)
 
 
 async def run_stdio(
-    command: Sequence[str], judge: Judge, *, streams: tuple[int, int], max_message: int = MAX_LINE
+    backend: Backend,
+    judge: Judge,
+    *,
+    streams: tuple[int, int],
+    max_message: int = MAX_LINE,
+    restart: RestartPolicy = NEVER,
 ) -> int:
-    """Start the server, relay, and end with it.
+    """Connect to the server, relay, and end with it.
 
     The end of the client's input alone ends nothing: the server learns of it and may finish, and what it says until
     then still reaches the client.
 
     Args:
-        command: the server's command line.
+        backend: the server.
         judge: decides on each message.
         streams: descriptors of the client's input and output, from `claim_standard_streams`.
         max_message: the longest message in bytes.
+        restart: whether to go on with a new server when this one ends.
 
     Returns:
-        The server's exit code; 128 + N when signal N ended it.
+        The server's exit code, when it is a process; 128 + N when signal N ended it.
 
     Raises:
-        SpawnError: the server cannot be started; the streams are as they were.
+        ConnectError: there is no connection to the server; the streams are as they were.
     """
     signals = _Signals()
     with signals.caught():
-        child = await spawn(command)
-        signals.pass_on_to(child)
+        server = await Supervised.open(backend, limit=max_message, policy=restart)
+        signals.pass_on_to(server)
         try:
             client_in = await open_reader(streams[0], limit=max_message)
             client_out = await open_writer(streams[1])
-            child.stdout.limit = max_message
             try:
-                return await _relay_for(child, judge, client_in, client_out, signals.came)
+                return await _relay_for(server, judge, client_in, client_out, signals.came)
             finally:
                 client_in.close()
                 client_out.abort()
         finally:
-            child.kill()
+            server.kill()
 
 
 async def _relay_for(
-    child: ChildProcess,
+    server: Connection,
     judge: Judge,
     client_in: LineReader,
     client_out: PipeWriter | FileWriter,
     signalled: asyncio.Event,
 ) -> int:
-    relaying = asyncio.create_task(relay(client_in, client_out, child.stdin, child.stdout, judge))
-    exited = asyncio.create_task(child.exited.wait())
+    relaying = asyncio.create_task(relay(client_in, client_out, server.to_server, server.from_server, judge))
     # These two end the gateway, whatever else is under way.
     over = {asyncio.create_task(client_out.lost.wait()), asyncio.create_task(signalled.wait())}
-    tasks: set[asyncio.Task[Any]] = {relaying, exited, *over}
+    tasks: set[asyncio.Task[Any]] = {relaying, *over}
     try:
+        # However slow the judge or the client: what the server said before its end is delivered.
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        if exited.done() and not relaying.done() and not _any_done(over):
-            # However slow the judge or the client: what the server said before its end is delivered.
-            tasks.add(asyncio.create_task(_let_output_end(child)))
-            await asyncio.wait({relaying, *over}, return_when=asyncio.FIRST_COMPLETED)
-        code = await child.stop(signalled=signalled.is_set())
+        code = await server.stop(signalled=signalled.is_set())
         if not relaying.done():
             await asyncio.wait({relaying}, timeout=_LAST_WORDS)
         if relaying.done():
             with contextlib.suppress(BrokenPipeError):
                 relaying.result()
-        closing = asyncio.create_task(client_out.aclose())
-        tasks.add(closing)
-        await asyncio.wait({closing, *over}, return_when=asyncio.FIRST_COMPLETED)
-        if not closing.done():
-            await asyncio.wait({closing}, timeout=_LAST_WORDS)
+        await _flush(client_out, over, tasks)
         return code
     finally:
         for task in tasks:
@@ -129,11 +127,9 @@ async def _relay_for(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _let_output_end(child: ChildProcess) -> None:
-    await child.stdout.quiet(_DRAIN)
-    child.end_group()
-    child.stdout.close()
-
-
-def _any_done(tasks: set[asyncio.Task[Any]]) -> bool:
-    return any(task.done() for task in tasks)
+async def _flush(client_out: LineWriter, over: set[asyncio.Task[Any]], tasks: set[asyncio.Task[Any]]) -> None:
+    closing = asyncio.create_task(client_out.aclose())
+    tasks.add(closing)
+    await asyncio.wait({closing, *over}, return_when=asyncio.FIRST_COMPLETED)
+    if not closing.done():
+        await asyncio.wait({closing}, timeout=_LAST_WORDS)
