@@ -8,27 +8,86 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from midspan.http._conversations import Conversations
+from midspan.http._agreement import (
+    HEADER_MISMATCH,
+    METHOD_HEADER,
+    NAME_HEADER,
+    PARAM_PREFIX,
+    TARGETS,
+    DisagreementError,
+    check,
+    encode,
+    rendered,
+)
+from midspan.http._budget import Budget, Reservation
+from midspan.http._client import JSON_TYPE, Client, id_in
+from midspan.http._conversations import (
+    HANDSHAKE_VERSIONS,
+    SESSION_HEADER,
+    VERSION_HEADER,
+    Conversations,
+    is_stateless,
+    principal_of,
+)
+from midspan.http._errors import ClientGoneError, HTTPRelayError, RefusedError, UpstreamError
 from midspan.http._front import Endpoint, Front
 from midspan.http._guard import Guard, is_loopback
+from midspan.http._headers import Headers, media_type, value, values
+from midspan.http._idle import IdleMap
 from midspan.http._relay import HTTPRelay
-from midspan.http._upstream import Upstream
+from midspan.http._response_check import REDIRECTS, shown_url
+from midspan.http._sse import Event, EventSplitter, OversizedEvent
+from midspan.http._upstream import Upstream, UpstreamResponse
 
 if TYPE_CHECKING:
     from midspan.http._serving import is_public, listen, run_server, url_of
 
 __all__ = [
+    "HANDSHAKE_VERSIONS",
+    "HEADER_MISMATCH",
+    "JSON_TYPE",
+    "METHOD_HEADER",
+    "NAME_HEADER",
+    "PARAM_PREFIX",
+    "REDIRECTS",
+    "SESSION_HEADER",
+    "TARGETS",
+    "VERSION_HEADER",
+    "Budget",
+    "Client",
+    "ClientGoneError",
     "Conversations",
+    "DisagreementError",
     "Endpoint",
+    "Event",
+    "EventSplitter",
     "Front",
     "Guard",
     "HTTPRelay",
+    "HTTPRelayError",
+    "Headers",
+    "IdleMap",
+    "OversizedEvent",
+    "RefusedError",
+    "Reservation",
     "Upstream",
+    "UpstreamError",
+    "UpstreamResponse",
+    "check",
+    "encode",
+    "id_in",
     "is_loopback",
     "is_public",
+    "is_stateless",
     "listen",
+    "media_type",
+    "principal_of",
+    "rendered",
     "run_server",
+    "shown_url",
     "url_of",
+    "value",
+    "values",
 ]
 
 _SERVING = ("is_public", "listen", "run_server", "url_of")

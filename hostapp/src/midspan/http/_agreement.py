@@ -22,9 +22,9 @@ from midspan_sdk.events import PROMPTS_GET, RESOURCES_READ, TOOLS_CALL
 HEADER_MISMATCH: Final = -32020
 
 METHOD_HEADER: Final = b"mcp-method"
-_NAME_HEADER: Final = b"mcp-name"
-_PARAM_PREFIX: Final = b"mcp-param-"
-_TARGETS: Final = {TOOLS_CALL: "name", PROMPTS_GET: "name", RESOURCES_READ: "uri"}
+NAME_HEADER: Final = b"mcp-name"
+PARAM_PREFIX: Final = b"mcp-param-"
+TARGETS: Final = {TOOLS_CALL: "name", PROMPTS_GET: "name", RESOURCES_READ: "uri"}
 
 _ENCODED: Final = re.compile(rb"=\?base64\?(.*)\?=", re.DOTALL)
 _PLAIN: Final = re.compile(r"[\x20-\x7e]*")
@@ -41,7 +41,7 @@ class DisagreementError(Exception):
 def repeats_body(headers: Headers) -> bool:
     """Tell whether any header repeats something of the body."""
     return any(
-        name in (METHOD_HEADER, _NAME_HEADER, VERSION_HEADER) or name.startswith(_PARAM_PREFIX) for name, _ in headers
+        name in (METHOD_HEADER, NAME_HEADER, VERSION_HEADER) or name.startswith(PARAM_PREFIX) for name, _ in headers
     )
 
 
@@ -57,12 +57,12 @@ def check(headers: Headers, message: Mapping[str, Any]) -> None:
     meta = object_or_empty(params.get("_meta"))
     _check_one(headers, VERSION_HEADER, meta.get(PROTOCOL_VERSION_KEY), required=PROTOCOL_VERSION_KEY in meta)
     _check_one(headers, METHOD_HEADER, message.get("method"))
-    target = _TARGETS.get(str(message.get("method")))
+    target = TARGETS.get(str(message.get("method")))
     if target is not None:
-        _check_one(headers, _NAME_HEADER, params.get(target), required=target in params)
-    elif (name := _single(headers, _NAME_HEADER)) is not None and name not in params.values():
-        raise _differs(_NAME_HEADER)
-    repeated = {name for name, _ in headers if name.startswith(_PARAM_PREFIX)}
+        _check_one(headers, NAME_HEADER, params.get(target), required=target in params)
+    elif (name := _single(headers, NAME_HEADER)) is not None and name not in params.values():
+        raise _differs(NAME_HEADER)
+    repeated = {name for name, _ in headers if name.startswith(PARAM_PREFIX)}
     if repeated:
         arguments = {_comparable(scalar) for _, scalar in _scalars(_arguments(message))}
         for header in repeated:
@@ -93,19 +93,19 @@ def follow(headers: Headers, before: Mapping[str, Any], after: Mapping[str, Any]
         DisagreementError: it is not certain which argument a header repeats, and its candidates differ now.
     """
     written: list[tuple[bytes, bytes]] = []
-    target = _TARGETS.get(str(after.get("method")))
+    target = TARGETS.get(str(after.get("method")))
     old = dict(_scalars(_arguments(before)))
     new = dict(_scalars(_arguments(after)))
     for name, value in headers:
-        if name == _NAME_HEADER and target is not None:
+        if name == NAME_HEADER and target is not None:
             now: object = object_or_empty(after.get("params")).get(target)
             if isinstance(now, str):
                 written.append((name, encode(now)))
-        elif name.startswith(_PARAM_PREFIX):
+        elif name.startswith(PARAM_PREFIX):
             follower = _followed(name, value, old, new)
             if follower is not None:
                 same = _same(follower, decode(value) or "")
-                written.append((name, value if same else encode(_rendered(follower))))
+                written.append((name, value if same else encode(rendered(follower))))
         else:
             written.append((name, value))
     return written
@@ -115,7 +115,7 @@ def _followed(name: bytes, value: bytes, old: Mapping[Path, Scalar], new: Mappin
     """Return what the argument that a header repeats is now, or None when it is gone."""
     said = decode(value) or ""
     candidates = [path for path, scalar in old.items() if _same(scalar, said)]
-    token = name.removeprefix(_PARAM_PREFIX).decode("latin-1").lower()
+    token = name.removeprefix(PARAM_PREFIX).decode("latin-1").lower()
     named = [path for path in candidates if path[-1].lower() == token]
     now = {path: new.get(path) for path in (named or candidates)}
     if len({(type(scalar), scalar) for scalar in now.values()}) > 1:
@@ -179,7 +179,8 @@ def _scalars(arguments: dict[str, Any]) -> Iterator[tuple[Path, Scalar]]:
             yield path, node
 
 
-def _rendered(scalar: Scalar) -> str:
+def rendered(scalar: Scalar) -> str:
+    """Return a value as a header says it."""
     if isinstance(scalar, bool):
         return "true" if scalar else "false"
     return str(scalar)
@@ -188,8 +189,8 @@ def _rendered(scalar: Scalar) -> str:
 def _comparable(scalar: Scalar) -> str | int:
     """Return what stands for a scalar when it is compared with a header: whole numbers compare as numbers."""
     if isinstance(scalar, bool | str):
-        return _rendered(scalar)
-    return int(scalar) if isinstance(scalar, int) or scalar.is_integer() else _rendered(scalar)
+        return rendered(scalar)
+    return int(scalar) if isinstance(scalar, int) or scalar.is_integer() else rendered(scalar)
 
 
 def _comparable_text(said: str) -> str | int:

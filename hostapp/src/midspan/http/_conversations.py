@@ -21,7 +21,7 @@ from midspan_sdk.events import INITIALIZE, TOOLS_CALL
 SESSION_HEADER: Final = b"mcp-session-id"
 VERSION_HEADER: Final = b"mcp-protocol-version"
 
-_HANDSHAKE_VERSIONS: Final = frozenset({b"2024-11-05", b"2025-03-26", b"2025-06-18", b"2025-11-25"})
+HANDSHAKE_VERSIONS: Final = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
 _AUTHORIZATION: Final = b"authorization"
 _ANONYMOUS: Final = Principal(type="anonymous")
 _IDLE: Final = 3600.0
@@ -37,7 +37,7 @@ def is_stateless(headers: Headers) -> bool:
     A version that is none of the handshake's belongs to it too: servers take it so, and answer with an error.
     """
     version = value(headers, VERSION_HEADER)
-    return version is not None and version not in _HANDSHAKE_VERSIONS
+    return version is not None and version.decode("latin-1") not in HANDSHAKE_VERSIONS
 
 
 def principal_of(headers: Headers) -> Principal:

@@ -11,7 +11,7 @@ from midspan.http._errors import UpstreamError
 from midspan.http._headers import value, values
 from midspan.http._upstream import UpstreamResponse
 
-_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _METADATA: Final = re.compile(rb'resource_metadata\s*=\s*"?([^",\s]+)', re.IGNORECASE)
 
 
@@ -26,8 +26,8 @@ def check_response(client: Client, response: UpstreamResponse) -> None:
     Raises:
         UpstreamError: says what to do about it.
     """
-    if response.status in _REDIRECTS and (location := value(response.headers, b"location")) is not None:
-        raise UpstreamError(f"the server redirects to {_shown(location)}; make that the gateway's URL for it")
+    if response.status in REDIRECTS and (location := value(response.headers, b"location")) is not None:
+        raise UpstreamError(f"the server redirects to {shown_url(location)}; make that the gateway's URL for it")
     if response.status != 401 or value(client.headers, b"authorization") is not None:
         return
     for challenge in values(response.headers, b"www-authenticate"):
@@ -47,7 +47,7 @@ def _names(challenge: bytes, host: bytes) -> bool:
     return url.netloc.encode("latin-1").lower().removesuffix(default) == host.lower().removesuffix(default)
 
 
-def _shown(location: bytes) -> str:
+def shown_url(url: bytes | str) -> str:
     """Return a URL without what may be secret in it."""
-    url = urlsplit(location.decode("latin-1"))
-    return url._replace(netloc=url.netloc.rpartition("@")[2], query="", fragment="").geturl() or "another URL"
+    split = urlsplit(url.decode("latin-1") if isinstance(url, bytes) else url)
+    return split._replace(netloc=split.netloc.rpartition("@")[2], query="", fragment="").geturl() or "another URL"

@@ -38,15 +38,17 @@ class Event:
         """The event as it arrived."""
         return b"".join(self.lines)
 
+    def fields(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield its fields with their values; comments are none."""
+        for line in self.lines:
+            field, _, value = line.rstrip(b"\r\n").partition(b":")
+            if field:
+                yield field, value.removeprefix(b" ")
+
     @property
     def name(self) -> bytes:
         """The value of its last `event` field; empty means `message`."""
-        found = b""
-        for line in self.lines:
-            field, _, value = line.rstrip(b"\r\n").partition(b":")
-            if field == b"event":
-                found = value.removeprefix(b" ")
-        return found
+        return next((value for field, value in reversed(list(self.fields())) if field == b"event"), b"")
 
     def with_data(self, *data: bytes) -> bytes:
         """Return the event with other data, each on one line; several make several events.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import select
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -110,7 +110,13 @@ class Upstream:
 
     @asynccontextmanager
     async def request(
-        self, method: str, headers: Headers, body: bytes = b"", *, query: bytes = b""
+        self,
+        method: str,
+        headers: Headers,
+        body: bytes = b"",
+        *,
+        query: bytes = b"",
+        when_sent: Callable[[], None] | None = None,
     ) -> AsyncGenerator[UpstreamResponse]:
         """Send a request; leaving the block before the body is read closes the connection.
 
@@ -119,6 +125,7 @@ class Upstream:
             headers: end to end; `Host` and `Content-Length` are made here.
             body: the whole body.
             query: goes behind the query of the URL.
+            when_sent: called when the whole body was written, which is before any response.
 
         Raises:
             UpstreamError: no response came.
@@ -128,9 +135,9 @@ class Upstream:
             raise RuntimeError("the gateway is not running: use `async with gateway:`")
         fields = _as_text(headers)
         data: bytes | AsyncIterator[bytes] | None = body or None
-        if len(body) > _IN_ONE_PIECE:
+        if len(body) > _IN_ONE_PIECE or when_sent is not None:
             fields["Content-Length"] = str(len(body))
-            data = _pieces(body)
+            data = _pieces(body, when_sent)
         try:
             response = await self._session.request(
                 method, self._with_query(query), headers=fields, data=data, allow_redirects=False
@@ -164,11 +171,13 @@ def _as_text(headers: Headers) -> CIMultiDict[str]:
     return fields
 
 
-async def _pieces(body: bytes) -> AsyncIterator[bytes]:
+async def _pieces(body: bytes, when_sent: Callable[[], None] | None) -> AsyncIterator[bytes]:
     view = memoryview(body)
     for start in range(0, len(view), _IN_ONE_PIECE):
         yield bytes(view[start : start + _IN_ONE_PIECE])
         await asyncio.sleep(0)  # a body of many megabytes must not keep the loop from everybody else
+    if when_sent is not None:
+        when_sent()
 
 
 def _what_happened(error: Exception) -> str:

@@ -117,14 +117,23 @@ class LineQueue:
         Raises:
             BrokenPipeError: nobody takes lines any more.
         """
+        self.put(line)
+        if self._queued > _HIGH_WATER:
+            self._room.clear()
+            await self._room.wait()
+
+    def put(self, line: bytes | OversizedLine) -> int:
+        """Hand over a line without waiting. Return how many bytes wait now.
+
+        Raises:
+            BrokenPipeError: nobody takes lines any more.
+        """
         if self.closed:
             raise BrokenPipeError
         self._lines.append(line)
         self._queued += line_size(line)
         self._changed.set()
-        if self._queued > _HIGH_WATER:
-            self._room.clear()
-            await self._room.wait()
+        return self._queued
 
     def __aiter__(self) -> Self:
         return self

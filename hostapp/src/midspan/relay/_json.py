@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 CONNECTION_CLOSED: Final = -32000
