@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from midspan._lazy import lazily
 from midspan.http._conversations import Conversations
 from midspan.http._front import Endpoint, Front
 from midspan.http._guard import Guard, is_loopback
@@ -31,12 +32,11 @@ __all__ = [
     "url_of",
 ]
 
-_SERVING = ("is_public", "listen", "run_server", "url_of")
+_HEAVY = {
+    "is_public": "_serving",
+    "listen": "_serving",
+    "run_server": "_serving",
+    "url_of": "_serving",
+}
 
-
-def __getattr__(name: str) -> object:
-    if name not in _SERVING:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from midspan.http import _serving
-
-    return getattr(_serving, name)
+__getattr__ = lazily(__name__, _HEAVY)
