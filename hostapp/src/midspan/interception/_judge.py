@@ -25,9 +25,9 @@ from midspan.relay import (
     Outline,
     OversizedLine,
     Side,
+    as_id,
     classify,
     error_message,
-    id_of,
     object_or_empty,
     outline_of_text,
     outlines_of_value,
@@ -359,7 +359,7 @@ class ChainJudge:
         return _now(work)
 
     def _cancelled(self, side: Side, message: Message, line: bytes) -> Action:
-        cancelled = id_of({"id": message.params_or_empty().get("requestId")})
+        cancelled = as_id(message.params_or_empty().get("requestId"))
         if cancelled is not None and self._requests[side].cancelled(cancelled):
             return Action(cancels=cancelled)  # the other side never saw the request, so it need not hear of its end
         return Action(forward=line)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from midspan.relay._messages import MessageId, id_of
+from midspan.relay._messages import MessageId, as_id, id_of
 
 _SPACE: Final = rb"[ \t\r\n]*"
 _STRING: Final = rb'"(?:[^"\\\x00-\x1f]|\\.){0,512}"'
@@ -104,6 +104,6 @@ def _from_the_back(head: bytes, tail: bytes) -> Iterable[tuple[bytes, bytes]]:
 
 def _id(text: bytes) -> MessageId | None:
     try:
-        return id_of({"id": json.loads(text)})
+        return as_id(json.loads(text))
     except ValueError:
         return None
