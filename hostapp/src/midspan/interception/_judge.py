@@ -29,6 +29,7 @@ from midspan.relay import (
     classify,
     error_message,
     object_or_empty,
+    outline_of,
     outline_of_text,
     outlines_of_value,
     read,
@@ -45,7 +46,6 @@ ANSWER_KEY: Final = "midspan/answer"
 _KEPT_CANCELLED: Final = 1024
 _KEPT_SETTLED: Final = 64
 _KEPT_SETTLED_BYTES: Final = 4 * 1024 * 1024
-_EDGE: Final = 1024
 _INITIALIZE: Final = "initialize"
 _CANCELLED: Final = "notifications/cancelled"
 
@@ -173,7 +173,7 @@ class ChainJudge:
         try:
             document = read(line)
         except JSONFaultError as fault:
-            return self._refuse(side, [outline_of_text(line[:_EDGE], line[-_EDGE:])], fault)
+            return self._refuse(side, [outline_of(line)], fault)
         try:
             if document.duplicates:
                 raise JSONFaultError(document.fault or "ambiguous", INVALID_REQUEST)

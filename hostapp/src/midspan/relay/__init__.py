@@ -18,12 +18,13 @@ from midspan.relay._json import (
 )
 from midspan.relay._lines import MAX_LINE, OversizedLine, open_reader, open_writer
 from midspan.relay._messages import Message, MessageId, as_id, classify, error_message, id_of, object_or_empty
-from midspan.relay._outline import Outline, outline_of_text, outlines_of_value
+from midspan.relay._outline import EDGE, Outline, outline_of, outline_of_text, outlines_of_value
 from midspan.relay._relay import Action, Deferred, Judge, PassAll, Side
 from midspan.relay._run import run_stdio
 from midspan.relay._stdio import claim_standard_streams
 
 __all__ = [
+    "EDGE",
     "INTERNAL_ERROR",
     "INVALID_PARAMS",
     "INVALID_REQUEST",
@@ -50,6 +51,7 @@ __all__ = [
     "object_or_empty",
     "open_reader",
     "open_writer",
+    "outline_of",
     "outline_of_text",
     "outlines_of_value",
     "read",

@@ -14,6 +14,9 @@ from typing import Any, Final, cast
 
 from midspan.relay._messages import MessageId, as_id, id_of
 
+EDGE: Final = 1024
+"""How many bytes of each end are looked at."""
+
 _SPACE: Final = rb"[ \t\r\n]*"
 _STRING: Final = rb'"(?:[^"\\\x00-\x1f]|\\.){0,512}"'
 _SCALAR: Final = _STRING + rb"|-?[0-9]{1,64}(?:\.[0-9]{1,64})?(?:[eE][+-]?[0-9]{1,4})?|true|false|null"
@@ -60,6 +63,11 @@ def _outline(value: object, ambiguous: Iterable[str]) -> Outline:
     # An answer that names two ids has certainly come, and readers take the last.
     certain = "id" not in ambiguous or "method" not in keys
     return Outline(id_of(value) if certain else None, "method" in keys, "result" in keys or "error" in keys)
+
+
+def outline_of(text: bytes) -> Outline:
+    """Look at the two ends of a message that is there as a whole."""
+    return outline_of_text(text[:EDGE], text[-EDGE:])
 
 
 def outline_of_text(head: bytes, tail: bytes) -> Outline:
