@@ -82,7 +82,22 @@ class _Writer(Protocol):
     async def send(self, line: bytes) -> None: ...
 
 
-class _Requests:
+class _Stream:
+    """One half of what the SDK calls a transport; it has nothing to close."""
+
+    async def aclose(self) -> None:
+        """Do nothing: whoever opened the descriptors closes them."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class _Requests(_Stream):
     """What the client sends, as the SDK reads it. Lines that it could not read are answered and left out."""
 
     def __init__(self, lines: AsyncIterator[bytes | OversizedLine], answers: _Answers) -> None:
@@ -112,17 +127,6 @@ class _Requests:
             return await self.receive()
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
-
-    async def aclose(self) -> None:
-        """Do nothing: whoever opened the lines closes them."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +178,7 @@ def _refusal(fault: JSONFaultError, outline: Outline, *, is_notification: bool =
     return _Refusal(fault, outline.id, wants_answer=not (is_notification or is_answer))
 
 
-class _Answers:
+class _Answers(_Stream):
     """Where the SDK writes. An answer that cannot be written is replaced by an error."""
 
     def __init__(self, writer: _Writer) -> None:
@@ -205,14 +209,3 @@ class _Answers:
             await self._writer.send(line)
         except BrokenPipeError:
             raise anyio.BrokenResourceError from None
-
-    async def aclose(self) -> None:
-        """Do nothing: whoever opened the writer closes it."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
