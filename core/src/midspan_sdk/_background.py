@@ -9,7 +9,9 @@ from typing import Generic, TypeVar
 
 import anyio
 
+from midspan_sdk._deadlines import DeadlinePassedError
 from midspan_sdk._interruption import interrupts
+from midspan_sdk.errors import InvocationError, MidspanError, NotPlainError
 
 logger = logging.getLogger("midspan.chain")
 
@@ -92,4 +94,16 @@ class Worker(Generic[T]):
                 self.dropped += 1
                 raise
             self.failed += 1
-            logger.exception("%s failed", self.name)
+            if _speaks_for_itself(error):
+                cause = error.__cause__ if isinstance(error, InvocationError) else None
+                logger.error("%s failed: %s", self.name, error, exc_info=cause)
+            else:
+                logger.exception("%s failed", self.name)
+
+
+def _speaks_for_itself(error: BaseException) -> bool:
+    """Tell whether its words say all that an operator needs, as of a deadline, a lost server or a full disk.
+
+    A value that is not JSON is a mistake in somebody's code, and the traceback finds it.
+    """
+    return isinstance(error, MidspanError | DeadlinePassedError) and not isinstance(error, NotPlainError)

@@ -14,6 +14,9 @@ from midspan_sdk.wire import InterceptorType, Mode, Phase
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
+NOUNS: dict[InterceptorType, str] = {"validation": "validator", "mutation": "mutator", "sink": "sink"}
+"""What people call an interceptor of each type."""
+
 
 def _printable(name: str) -> str:
     if not name:
@@ -137,6 +140,11 @@ class Descriptor(WireModel):
         if value is not None and value.get("type") != "object":
             raise ValueError('must be a JSON Schema of type "object"')
         return value
+
+    @property
+    def noun(self) -> str:
+        """What people call an interceptor of its type: `validator`, `mutator` or `sink`."""
+        return NOUNS[self.type]
 
     def priority(self, phase: Phase) -> int:
         """Return the priority in this phase; lower runs first."""

@@ -10,6 +10,7 @@ from typing import Any, Literal, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from midspan_sdk._descriptor import NOUNS
 from midspan_sdk._model import faulty_fields
 from midspan_sdk._plain import NotPlainError, plain_object, same
 from midspan_sdk._results import (
@@ -271,10 +272,10 @@ RECORDED = SinkResult(recorded=True)
 def reason_of(error: BaseException, kind: InterceptorType) -> str:
     """Return a generic reason for a failure: fit for a peer, with no payload value, traceback or path in it."""
     if isinstance(error, WrongReturnError):
-        return f"the {_NOUN[kind]} returned the wrong type"
+        return f"the {NOUNS[kind]} returned the wrong type"
     if isinstance(error, NotPlainError) or _is_of_no_json(error):
-        return f"the {_NOUN[kind]} returned something that is not JSON"
-    return f"the {_NOUN[kind]} raised {type(error).__name__}"
+        return f"the {NOUNS[kind]} returned something that is not JSON"
+    return f"the {NOUNS[kind]} raised {type(error).__name__}"
 
 
 def _is_of_no_json(error: BaseException) -> bool:
@@ -282,6 +283,3 @@ def _is_of_no_json(error: BaseException) -> bool:
     return isinstance(error, ValidationError) and any(
         isinstance(one.get("ctx", {}).get("error"), NotPlainError) for one in error.errors()
     )
-
-
-_NOUN: dict[InterceptorType, str] = {"validation": "validator", "mutation": "mutator", "sink": "sink"}

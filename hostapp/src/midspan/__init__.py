@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from midspan._lazy import lazily
+
 if TYPE_CHECKING:
     from midspan.gateway import Gateway
 
 __all__ = ["Gateway"]
 
+_HEAVY = {"Gateway": "gateway"}
 
-def __getattr__(name: str) -> object:
-    if name != "Gateway":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from midspan.gateway import Gateway
-
-    return Gateway
+__getattr__ = lazily(__name__, _HEAVY)

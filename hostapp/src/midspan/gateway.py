@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 from urllib.parse import urlsplit
 
 from midspan.errors import OperatorError
 
 if TYPE_CHECKING:
-    from midspan.http import Front, HTTPRelay
-    from midspan.interception import Denials
+    from mcp.client import Transport
+    from mcp.server import Server
+    from mcp.server.mcpserver import MCPServer
+
+    from midspan.bridge import BridgeEndpoint
+    from midspan.http import Front, Headers, HTTPRelay
+    from midspan.interception import Deciding, Denials
+    from midspan.relay import Backend, Judge, RestartPolicy, RestartWhen
     from midspan_sdk import Chain
 
-__all__ = ["MAX_MESSAGE", "PATH", "Gateway"]
+    AnyBackend = str | Sequence[str] | Server[Any] | MCPServer | Transport | Callable[[], Transport]
+
+__all__ = ["MAX_MESSAGE", "PATH", "Gateway", "TransportName"]
 
 PATH: Final = "/mcp"
 """Where the endpoint is, by convention."""
 MAX_MESSAGE: Final = 64 * 1024 * 1024
 """Default limit of one message in bytes."""
+
+TransportName = Literal["http", "sse"]
 
 
 class Gateway:
@@ -28,49 +40,168 @@ class Gateway:
         async with chain, Gateway("http://localhost:8000/mcp", chain) as gateway:
             app = gateway.asgi_app()
 
+        async with chain:
+            await Gateway(["npx", "some-server"], chain).run_stdio()
+
     Both eras of the protocol pass: the handshake revisions and 2026-07-28. With no interceptor acting, neither side can
     tell that the gateway is there.
 
     Args:
-        backend: URL of a server that speaks streamable HTTP.
+        backend: the server: a URL; a command as a list, which is started for each connection; an `MCPServer` or
+            low-level `Server` of the SDK, which is run for each; one of the SDK's transports, which serves a single
+            connection, or a function that returns a new one.
         chain: decides on every message; None, or one that has neither entries nor observers when the gateway starts,
             relays only. It stays the caller's: sinks and queued observers need `async with chain:` around the gateway.
-        name: what interceptors know the server by; by default host and port of the URL.
+        events: the JSON-RPC methods, or globs whose `*` crosses `/`, that the chain decides on here; all others pass
+            as they came. None: all.
+        transport: of a URL: `http` is streamable HTTP, `sse` the HTTP+SSE transport of 2024-11-05.
+        headers: for every request to a URL, such as credentials. A client's own headers get on to a server that is
+            reached over streamable HTTP by an HTTP front, and these replace them.
+        env: the whole environment of a command; by default this process's.
+        cwd: the working directory of a command; by default this process's.
+        name: what interceptors know the server by; by default the URL's host and port, the command's name, or the
+            server object's.
+        restart: whether a command that ends while clients use it is started anew: `never`, `on-failure` or `always`,
+            with growing pauses. The new server gets the handshake that the client had with the old one.
         denials: what the sender of a blocked message is told.
         max_message: the longest message in bytes.
 
     Raises:
-        OperatorError: the URL is none that can be relayed to.
+        OperatorError: the backend is none that can be relayed to, or an argument does not fit it.
     """
 
     def __init__(
         self,
-        backend: str,
+        backend: AnyBackend,
         chain: Chain | None = None,
         *,
+        events: Iterable[str] | None = None,
+        transport: TransportName = "http",
+        headers: Mapping[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | Path | None = None,
         name: str | None = None,
+        restart: RestartWhen = "never",
         denials: Denials | None = None,
         max_message: int = MAX_MESSAGE,
     ) -> None:
-        _check_url(backend)
-        self._url = backend
-        self._chain = chain
-        self._name = name
+        self._source: object = backend
+        self._is_url = isinstance(backend, str)
+        if isinstance(backend, str):
+            _check_url(backend)
+        elif headers is not None or transport != "http":
+            raise OperatorError("headers and transport belong to a backend that is a URL")
+        self._is_command = not self._is_url and _is_command(backend)
+        if not self._is_command and (env is not None or cwd is not None or restart != "never"):
+            raise OperatorError("env, cwd and restart belong to a backend that is a command")
+        self._transport = transport
+        self._headers = _header_fields(headers or {})
+        self._env = env
+        self._cwd = cwd
+        self._chain = _narrowed(chain, events)
+        self._name = name or self._default_name()
+        self._restart: RestartWhen = restart
         self._denials = denials
         self._max_message = max_message
-        self._relay: HTTPRelay | None = None
+        self._served: HTTPRelay | BridgeEndpoint | None = None
+
+    def _default_name(self) -> str:
+        if self._is_url:
+            return urlsplit(cast("str", self._source)).netloc
+        if self._is_command:
+            return os.path.basename(cast("Sequence[str]", self._source)[0])
+        name = getattr(self._source, "name", None)
+        return name if isinstance(name, str) else type(self._source).__name__
+
+    def _backend(self, client_headers: Headers = ()) -> Backend:
+        """Return what opens connections.
+
+        Args:
+            client_headers: of the HTTP request that a connection is opened for.
+        """
+        if self._is_command:
+            from midspan.relay import CommandBackend
+
+            return CommandBackend(cast("Sequence[str]", self._source), env=self._env, cwd=self._cwd)
+        if self._is_url:
+            from midspan.bridge import HTTPBackend, SSEBackend
+
+            kind = SSEBackend if self._transport == "sse" else HTTPBackend
+            own = {name for name, _ in self._headers}
+            passed = [(key, text) for key, text in client_headers if key == b"authorization" and key not in own]
+            return kind(cast("str", self._source), [*self._headers, *passed])
+        from midspan.bridge import sdk_backend
+
+        return sdk_backend(self._source)
 
     @property
-    def _endpoint(self) -> HTTPRelay:
-        if self._relay is None:
-            from midspan.http import Conversations, HTTPRelay, Upstream
+    def _policy(self) -> RestartPolicy:
+        from midspan.relay import RestartPolicy
 
-            upstream = Upstream(self._url)
-            conversations = None
-            if self._chain is not None:
-                conversations = Conversations(self._chain, self._name or upstream.host, self._denials)
-            self._relay = HTTPRelay(upstream, conversations, max_message=self._max_message)
-        return self._relay
+        return RestartPolicy(self._restart)
+
+    @property
+    def _endpoint(self) -> HTTPRelay | BridgeEndpoint:
+        if self._served is None:
+            self._served = self._relay() if self._is_url and self._transport == "http" else self._bridge()
+        return self._served
+
+    def _relay(self) -> HTTPRelay:
+        from midspan.http import Conversations, HTTPRelay, Upstream
+
+        upstream = Upstream(cast("str", self._source), self._headers)
+        conversations = None
+        if self._chain is not None:
+            conversations = Conversations(self._chain, self._name, self._denials)
+        return HTTPRelay(upstream, conversations, max_message=self._max_message)
+
+    def _bridge(self) -> BridgeEndpoint:
+        from midspan.bridge import BridgeEndpoint
+
+        shared = None if self._is_url else self._backend()
+        return BridgeEndpoint(
+            self._backend if shared is None else lambda _: shared,
+            self._chain,
+            self._name,
+            self._denials,
+            max_message=self._max_message,
+            restart=self._policy,
+        )
+
+    async def run_stdio(self, streams: tuple[int, int] | None = None) -> int:
+        """Serve one client over stdio until it, or the server, ends. Works with or without `async with gateway:`.
+
+        Args:
+            streams: descriptors of the client's input and output, closed in the end. By default stdin and stdout, which
+                then belong to the protocol alone: what else is printed goes to stderr.
+
+        Returns:
+            The exit code of a server that is a command; 128 + N when signal N ended it. 0 for others.
+
+        Raises:
+            OperatorError: the server cannot be started or reached.
+        """
+        from midspan.relay import ConnectError, claim_standard_streams, run_stdio
+
+        try:
+            return await run_stdio(
+                self._backend(),
+                self._judge(),
+                streams=streams or claim_standard_streams(),
+                max_message=self._max_message,
+                restart=self._policy,
+            )
+        except ConnectError as error:
+            raise OperatorError(str(error)) from error
+
+    def _judge(self) -> Judge:
+        from midspan.interception import ChainJudge, ConnectionContext, acts, local_flow, local_user
+        from midspan.relay import PassAll
+
+        if self._chain is None or not acts(self._chain):
+            return PassAll()
+        context = ConnectionContext(server=self._name, principal=local_user(), flow=local_flow())
+        return ChainJudge(self._chain, context, self._denials)
 
     def asgi_app(
         self,
@@ -98,8 +229,8 @@ class Gateway:
 
     def stop(self) -> None:
         """End the streams that are open for what the server may want to say; requests under way go on."""
-        if self._relay is not None:
-            self._relay.stop()
+        if self._served is not None:
+            self._served.stop()
 
     async def __aenter__(self) -> Self:
         """Start. Connects to nothing yet."""
@@ -109,13 +240,39 @@ class Gateway:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Close all connections to the server."""
+        """Close all connections to the server; end those that were started."""
         await self._endpoint.__aexit__(kind, error, traceback)
 
 
-def _check_url(url: Any) -> None:
-    if not isinstance(url, str):
-        raise OperatorError(f"the backend must be a URL, not {type(url).__name__}")
+def _is_command(backend: object) -> bool:
+    if not isinstance(backend, Sequence):
+        return False
+    words = cast("Sequence[object]", backend)
+    if not words or not all(isinstance(word, str) for word in words):
+        raise OperatorError("a command is a list of its words, and has at least one")
+    return True
+
+
+def _narrowed(chain: Chain | None, events: Iterable[str] | None) -> Deciding | None:
+    if chain is None or events is None:
+        return chain
+    from midspan.interception import narrowed
+
+    return narrowed(chain, events)
+
+
+def _header_fields(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    fields: list[tuple[bytes, bytes]] = []
+    for name, value in headers.items():
+        if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
+            raise OperatorError(f"{name!r} is no name of an HTTP header")
+        if any(character in value for character in "\r\n\0"):
+            raise OperatorError(f"the value of the header {name} must be one line")
+        fields.append((name.lower().encode(), value.strip(" \t").encode()))
+    return fields
+
+
+def _check_url(url: str) -> None:
     try:
         split = urlsplit(url)
         port = split.port

@@ -38,6 +38,12 @@ def refused(decorate: Any, handler: Any = check, **options: Any) -> str:
 
 
 @pytest.mark.parametrize("decorate", [validator, mutator, sink])
+def test_an_interceptor_is_called_what_its_decorator_is(decorate: Any) -> None:
+    made = decorate(events=["tools/call"], phase="request", name="it")(lambda: None)
+    assert made.descriptor.noun == decorate.__name__
+
+
+@pytest.mark.parametrize("decorate", [validator, mutator, sink])
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

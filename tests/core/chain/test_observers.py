@@ -22,7 +22,11 @@ from midspan_sdk import (
     DecisionRecord,
     EntryDecision,
     Exchange,
+    InterceptorFailedError,
     InvocationContext,
+    LostServerError,
+    MidspanError,
+    NotPlainError,
     Observer,
     deny,
     mutator,
@@ -354,6 +358,45 @@ def test_a_queued_observer_s_failure_is_counted_and_blocks_nothing(caplog: pytes
     result = call(allows, observers=[Keeps(durable=False, first=fails)])
     assert result.status == "success"
     assert "keeps: 0 dropped, 1 failed" in caplog.messages
+
+
+class FullError(MidspanError):
+    """An observer's own error: words for the operator."""
+
+
+async def full(record: DecisionRecord) -> None:
+    raise FullError("no room on the disk") from OSError("ENOSPC")
+
+
+async def lost(record: DecisionRecord) -> None:
+    raise LostServerError("remote")
+
+
+async def crashed(record: DecisionRecord) -> None:
+    raise InterceptorFailedError("remote", "the call failed") from RuntimeError("why")
+
+
+async def not_plain(record: DecisionRecord) -> None:
+    raise NotPlainError("$", "not JSON")
+
+
+@pytest.mark.parametrize(
+    ("first", "message", "traceback"),
+    [
+        (full, "keeps failed: no room on the disk", False),
+        (lost, "keeps failed: remote: the interceptor server is gone", False),
+        (crashed, "keeps failed: remote: the call failed", True),
+        (not_plain, "keeps failed", True),
+        (fails, "keeps failed", True),
+    ],
+)
+def test_a_queued_observer_s_failure_is_logged_with_a_traceback_where_one_is_needed(
+    first: Any, message: str, traceback: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    call(allows, observers=[Keeps(durable=False, first=first)])
+    (failure,) = (record for record in caplog.records if record.levelno == logging.ERROR)
+    assert failure.getMessage() == message
+    assert bool(failure.exc_info) is traceback
 
 
 async def test_a_queued_record_holds_the_payload_of_its_time() -> None:

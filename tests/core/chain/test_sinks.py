@@ -318,7 +318,7 @@ async def test_a_failing_sink_is_counted_logged_and_goes_on(handler: Any, caplog
     assert any(record.levelno == logging.ERROR and record.exc_info for record in caplog.records)
 
 
-async def test_a_sink_has_its_own_deadline() -> None:
+async def test_a_sink_has_its_own_deadline(caplog: pytest.LogCaptureFixture) -> None:
     @sink(events=["tools/call"], phase="request", name="s", timeout=0.01)
     async def hangs() -> None:
         await anyio.sleep_forever()
@@ -329,6 +329,9 @@ async def test_a_sink_has_its_own_deadline() -> None:
             await execute(chain)
             await execute(chain)
     assert chain.failed == {"s": 2}
+    failures = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert [record.getMessage() for record in failures] == ["s failed: deadline passed"] * 2
+    assert all(record.exc_info is None for record in failures)
 
 
 async def test_the_deadline_of_the_chain_does_not_bound_what_a_sink_does_later() -> None:

@@ -53,11 +53,6 @@ async def tap(payload):
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def file(tmp_path: Path) -> Callable[[str, str], Path]:
     def write(name: str, source: str) -> Path:
         path = tmp_path / f"{name}.py"

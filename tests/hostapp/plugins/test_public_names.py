@@ -5,7 +5,9 @@ import importlib
 import pytest
 
 
-@pytest.mark.parametrize("module", ["midspan.config", "midspan.plugins", "midspan.errors", "midspan.cli"])
+@pytest.mark.parametrize(
+    "module", ["midspan", "midspan.config", "midspan.plugins", "midspan.http", "midspan.errors", "midspan.cli"]
+)
 def test_every_public_name_is_there_whether_light_or_imported_on_first_use(module: str) -> None:
     imported = importlib.import_module(module)
     assert imported.__all__ == sorted(imported.__all__, key=lambda name: (not name.isupper(), name[0].islower(), name))

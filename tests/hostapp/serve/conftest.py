@@ -7,11 +7,6 @@ from midspan.plugins import Assembly, assemble
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def assembled(tmp_path: Path) -> Callable[..., Assembly]:
     """Assemble plugin files, given as `name=source`, under a config."""
 

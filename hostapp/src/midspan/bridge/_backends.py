@@ -21,8 +21,8 @@ class HTTPBackend:
 
     async def connect(self, *, limit: int) -> HTTPConnection:
         """Make ready. Nothing is sent before the client says something."""
-        upstream = await Upstream(self._url).__aenter__()
-        return HTTPConnection(upstream, self._headers, limit=limit)
+        upstream = await Upstream(self._url, self._headers).__aenter__()
+        return HTTPConnection(upstream, limit=limit)
 
 
 class SSEBackend:

@@ -41,7 +41,7 @@ from midspan.http import (
     value,
     values,
 )
-from midspan.interception import ChainJudge, ConnectionContext, Denials
+from midspan.interception import ChainJudge, ConnectionContext, Deciding, Denials, acts
 from midspan.relay import (
     CONNECTION_CLOSED,
     INVALID_REQUEST,
@@ -61,8 +61,8 @@ from midspan.relay import (
     read,
     relay,
 )
-from midspan_sdk import Chain, Principal
-from midspan_sdk.events import INITIALIZE, TOOLS_CALL
+from midspan_sdk import Principal
+from midspan_sdk.events import INITIALIZE
 
 logger = logging.getLogger("midspan.gateway")
 
@@ -97,7 +97,7 @@ class BridgeEndpoint:
     def __init__(
         self,
         backend: BackendOf,
-        chain: Chain | None,
+        chain: Deciding | None,
         server: str,
         denials: Denials | None = None,
         *,
@@ -125,7 +125,7 @@ class BridgeEndpoint:
 
     async def __aenter__(self) -> Self:
         """Make ready. No server is started yet."""
-        if self._chain is not None and not (self._chain.entries or self._chain.concerns(TOOLS_CALL, "request")):
+        if self._chain is not None and not acts(self._chain):
             self._chain = None
         return self
 

@@ -43,9 +43,9 @@ from midspan.relay import (
     Message,
     MessageId,
     OversizedLine,
+    as_id,
     classify,
     error_message,
-    id_of,
     object_or_empty,
     outline_of,
     outline_of_text,
@@ -92,14 +92,12 @@ class HTTPConnection:
 
     Args:
         upstream: the server, entered by whoever opens the connection; left here.
-        headers: the operator's, for every request.
         limit: the longest message in bytes.
     """
 
-    def __init__(self, upstream: Upstream, headers: Headers, *, limit: int) -> None:
+    def __init__(self, upstream: Upstream, *, limit: int) -> None:
         self.from_server = LineQueue()
         self._upstream = upstream
-        self._headers = headers
         self._limit = limit
         self._session: bytes | None = None
         self._version: bytes | None = None
@@ -146,7 +144,7 @@ class HTTPConnection:
         return version not in HANDSHAKE_VERSIONS if version is not None else self._version is None
 
     def _abandon(self, message: Message) -> None:
-        cancelled = id_of({"id": message.params_or_empty().get("requestId")})
+        cancelled = as_id(message.params_or_empty().get("requestId"))
         if cancelled is not None and (task := self._requests.get(cancelled)) is not None:
             task.cancel()
 
@@ -193,7 +191,7 @@ class HTTPConnection:
 
     def _fields(self, message: Message | None) -> Headers:
         stamps = self._stamps.of(message) if message is not None else []
-        return [*self._headers, *_POST, *self._session_fields(with_version=not stamps), *stamps]
+        return [*_POST, *self._session_fields(with_version=not stamps), *stamps]
 
     def _session_fields(self, *, with_version: bool = True) -> list[tuple[bytes, bytes]]:
         fields: list[tuple[bytes, bytes]] = []
@@ -360,7 +358,7 @@ class HTTPConnection:
     async def _get(self, cursor: _Cursor, *, up_to_answer: bool) -> int:
         """Open a stream and give what it says. Return the HTTP status."""
         resumed = [(b"last-event-id", cursor.last)] if cursor.last is not None else []
-        fields = [*self._headers, *_GET, *self._session_fields(), *resumed]
+        fields = [*_GET, *self._session_fields(), *resumed]
         async with self._upstream.request("GET", fields) as response:
             kind = media_type(value(response.headers, b"content-type"))
             if response.status < 400 and kind == _EVENT_STREAM:
@@ -409,7 +407,7 @@ class HTTPConnection:
         if self._session is not None:
             with contextlib.suppress(TimeoutError, HTTPRelayError):
                 async with asyncio.timeout(_GOODBYE):
-                    async with self._upstream.request("DELETE", [*self._headers, *self._session_fields()]):
+                    async with self._upstream.request("DELETE", [*self._session_fields()]):
                         pass
             self._session = None
         with contextlib.suppress(TimeoutError):

@@ -74,7 +74,7 @@ class SSEConnection:
             ConnectError: there is no such stream.
         """
         try:
-            stream = await self._stack.enter_async_context(Upstream(self._url))
+            stream = await self._stack.enter_async_context(Upstream(self._url, self._headers))
             self._reading = asyncio.create_task(self._read(stream))
             self._reading.add_done_callback(lambda _: self._ended())
             try:
@@ -82,7 +82,7 @@ class SSEConnection:
                     endpoint = await asyncio.shield(self._endpoint)
             except TimeoutError:
                 raise UpstreamError(f"{shown_url(self._url)} does not say where to post messages") from None
-            self._posting = await self._stack.enter_async_context(Upstream(endpoint))
+            self._posting = await self._stack.enter_async_context(Upstream(endpoint, self._headers))
         except HTTPRelayError as error:
             await self.stop()
             raise ConnectError(str(error)) from error
@@ -97,7 +97,7 @@ class SSEConnection:
 
     async def _read(self, stream: Upstream) -> None:
         try:
-            async with stream.request("GET", [*self._headers, (b"accept", b"text/event-stream")]) as response:
+            async with stream.request("GET", [(b"accept", b"text/event-stream")]) as response:
                 self._check(response)
                 splitter = EventSplitter(self._limit)
                 async for chunk in response.chunks:
@@ -163,7 +163,7 @@ class SSEConnection:
             outline = outline_of(line)
             if outline.is_call and outline.id is not None:
                 self._pending.add(outline.id)
-            headers = [*self._headers, (b"content-type", b"application/json")]
+            headers = [(b"content-type", b"application/json")]
             try:
                 async with self._posting.request("POST", headers, line) as response:
                     if response.status >= 400:

@@ -17,7 +17,6 @@ from midspan.errors import PluginError, one_line
 from midspan.plugins import ChosenInstance, Instance, Plugin, build_instance, discover, load, owner_of, select
 from midspan_sdk import Chain, ChainEntry, DefinitionError, Hook
 
-_NOUNS = {"validation": "validator", "mutation": "mutator", "sink": "sink"}
 _EVERYTHING = ("session", "store", "tools", "ask")
 """What a chain for show gives: whether a mount can, is the mount's to say."""
 
@@ -80,7 +79,7 @@ def _entry_row(entry: ChainEntry) -> tuple[str, ...]:
     decides = entry.type != "sink"
     return (
         entry.name,
-        _NOUNS[entry.type],
+        entry.descriptor.noun,
         entry.mode if decides else "-",
         _priority(entry) if entry.type == "mutation" else "-",
         ("yes" if entry.fail_open else "no") if decides else "-",

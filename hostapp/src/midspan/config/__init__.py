@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from midspan._lazy import lazily
 from midspan.config._find import CONFIG_NAME, CONFIG_VARIABLE, find_config, user_config
 from midspan.config._source import ConfigSource, read_source
 from midspan.config._tables import NAME, PluginTable, plugin_tables
@@ -60,10 +61,4 @@ _HEAVY = {
     "validated": "_load",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HEAVY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HEAVY[name]}"), name)
+__getattr__ = lazily(__name__, _HEAVY)

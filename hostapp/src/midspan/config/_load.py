@@ -21,20 +21,17 @@ class Config:
     Attributes:
         source: the file.
         settings: what it says.
+        tables: what its plugin tables say of selection.
     """
 
     source: ConfigSource = field(default_factory=ConfigSource)
     settings: Settings = field(default_factory=Settings)
+    tables: dict[str, PluginTable] = field(default_factory=dict[str, PluginTable])
 
     @property
     def plugins(self) -> dict[str, PluginSettings]:
         """Plugin instances by the name of their table, in the order of the file."""
         return self.settings.plugins
-
-    @property
-    def tables(self) -> dict[str, PluginTable]:
-        """What the plugin tables say of selection."""
-        return plugin_tables(self.source)
 
 
 def load_config(named: Path | None = None) -> Config:
@@ -55,10 +52,10 @@ def validated(source: ConfigSource) -> Config:
     Raises:
         ConfigError: an unknown key, or a value that is not acceptable.
     """
-    plugin_tables(source)
+    tables = plugin_tables(source)
     try:
         settings = Settings.model_validate(source.data)
     except ValidationError as error:
         fault = fault_of(error, Settings)
         raise source.error(fault.problem, *fault.keys) from error
-    return Config(source=source, settings=settings)
+    return Config(source=source, settings=settings, tables=tables)

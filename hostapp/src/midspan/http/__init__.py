@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from midspan._lazy import lazily
 from midspan.http._agreement import (
     HEADER_MISMATCH,
     METHOD_HEADER,
@@ -90,12 +91,11 @@ __all__ = [
     "values",
 ]
 
-_SERVING = ("is_public", "listen", "run_server", "url_of")
+_HEAVY = {
+    "is_public": "_serving",
+    "listen": "_serving",
+    "run_server": "_serving",
+    "url_of": "_serving",
+}
 
-
-def __getattr__(name: str) -> object:
-    if name not in _SERVING:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from midspan.http import _serving
-
-    return getattr(_serving, name)
+__getattr__ = lazily(__name__, _HEAVY)

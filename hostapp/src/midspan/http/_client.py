@@ -12,7 +12,7 @@ import anyio
 from midspan.http._budget import Budget, Reservation
 from midspan.http._errors import ClientGoneError, RefusedError
 from midspan.http._headers import Headers, content_length, end_to_end, value
-from midspan.relay import INVALID_REQUEST, MessageId, error_message, outline_of_text, write
+from midspan.relay import INVALID_REQUEST, MessageId, error_message, outline_of, write
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -23,7 +23,6 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 JSON_TYPE: Final = (b"content-type", b"application/json")
 _STALLED: Final = 60.0
 """Seconds without a byte of a body that has begun."""
-_EDGE: Final = 1024
 _WITHOUT_LENGTH: Final = frozenset({204, 304})
 
 
@@ -153,7 +152,7 @@ class Client:
 
 def id_in(body: bytes) -> MessageId | None:
     """Return the id of the request in a body, where it is certain."""
-    outline = outline_of_text(body[:_EDGE], body[-_EDGE:])
+    outline = outline_of(body)
     return outline.id if outline.is_call else None
 
 

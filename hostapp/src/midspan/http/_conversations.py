@@ -14,9 +14,9 @@ from typing import Final
 from midspan.http._conversation import Conversation
 from midspan.http._headers import Headers, value, values
 from midspan.http._idle import IdleMap
-from midspan.interception import ChainJudge, ConnectionContext, Denials
-from midspan_sdk import Chain, Principal
-from midspan_sdk.events import INITIALIZE, TOOLS_CALL
+from midspan.interception import ChainJudge, ConnectionContext, Deciding, Denials, acts
+from midspan_sdk import Principal
+from midspan_sdk.events import INITIALIZE
 
 SESSION_HEADER: Final = b"mcp-session-id"
 VERSION_HEADER: Final = b"mcp-protocol-version"
@@ -65,7 +65,7 @@ class Conversations:
     """
 
     def __init__(
-        self, chain: Chain, server: str, denials: Denials | None = None, *, idle: float = _IDLE, most: int = _MOST
+        self, chain: Deciding, server: str, denials: Denials | None = None, *, idle: float = _IDLE, most: int = _MOST
     ) -> None:
         self._chain = chain
         self._server = server
@@ -83,7 +83,7 @@ class Conversations:
     @property
     def acting(self) -> bool:
         """Whether there is anything that could act on a message, or observe it."""
-        return bool(self._chain.entries) or self._chain.concerns(TOOLS_CALL, "request")
+        return acts(self._chain)
 
     def could_act(self, method: str) -> bool:
         """Tell whether anything could act on a client's request or notification of this method, or on its answer."""

@@ -24,6 +24,7 @@ from midspan.http._response_check import check_response
 from midspan.http._sse import Event, EventSplitter, OversizedEvent
 from midspan.http._upstream import Upstream, UpstreamResponse
 from midspan.relay import (
+    EDGE,
     INTERNAL_ERROR,
     INVALID_REQUEST,
     Action,
@@ -49,7 +50,6 @@ _REPLACED: Final = frozenset({b"content-length", b"content-md5", b"content-diges
 """Fields of a response that a changed body makes wrong."""
 _NOT_FOR_REPLIES: Final = frozenset({b"accept", b"content-type", b"last-event-id", METHOD_HEADER, b"mcp-name"})
 _NOTHING: Final[Mapping[str, Any]] = {}
-_EDGE: Final = 1024
 
 Reply = Callable[[bytes, Headers], Awaitable[None]]
 
@@ -230,12 +230,12 @@ class JudgedExchange:
         tail: bytes | None = None
         async for chunk in response.chunks:
             if tail is not None:
-                tail = (tail + chunk[-_EDGE:])[-_EDGE:]
+                tail = (tail + chunk[-EDGE:])[-EDGE:]
                 continue
             body += chunk
             if len(body) > self._limit:
-                tail = bytes(body[-_EDGE:])
-                del body[_EDGE:]
+                tail = bytes(body[-EDGE:])
+                del body[EDGE:]
         return bytes(body), tail
 
     async def _decide_on_answer(self, conversation: Conversation, body: bytes) -> Action:

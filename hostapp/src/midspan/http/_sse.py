@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from midspan.relay import EDGE
+
 _BOM: Final = b"\xef\xbb\xbf"
 _DATA: Final = b"data:"
-_EDGE: Final = 1024
 _FIELDS: Final = 8192
 """How many bytes of other fields than `data` an oversized event keeps."""
 _LINE_OVERHEAD: Final = 48
@@ -146,11 +147,11 @@ class EventSplitter:
         if len(self._partial) > len(_DATA) and self._partial.startswith(_DATA):
             self._in_data = True
             self._add(bytes(self._partial[len(_DATA) :]).removeprefix(b" "))
-        del self._partial[_EDGE:]
+        del self._partial[EDGE:]
 
     def _add(self, data: bytes) -> None:
-        self._head += data[: _EDGE - len(self._head)]
-        self._tail = (self._tail + data[-_EDGE:])[-_EDGE:]
+        self._head += data[: EDGE - len(self._head)]
+        self._tail = (self._tail + data[-EDGE:])[-EDGE:]
 
     def _finish(self, piece: bytes) -> bytes:
         if self._partial or len(piece) + self._size > self._limit:

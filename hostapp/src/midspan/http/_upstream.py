@@ -20,7 +20,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from midspan.http._errors import RefusedError, UpstreamError
-from midspan.http._headers import Headers, end_to_end
+from midspan.http._headers import Headers, end_to_end, without
 from midspan.relay import INVALID_REQUEST
 
 _CONNECT_TIMEOUT: Final = 10.0
@@ -77,12 +77,15 @@ class Upstream:
 
     Args:
         url: `http` or `https`, without credentials.
+        headers: for every request; they replace those of the same names. Names in lower case.
 
     Attributes:
         host: its name or address, and its port where the URL has one.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, headers: Headers = ()) -> None:
+        self._headers = headers
+        self._replaced = frozenset(name for name, _ in headers)
         self._url = URL(url, encoded=True)
         self._base = url
         self.host = urlsplit(url).netloc
@@ -133,7 +136,7 @@ class Upstream:
         """
         if self._session is None:
             raise RuntimeError("the gateway is not running: use `async with gateway:`")
-        fields = _as_text(headers)
+        fields = _as_text([*without(headers, self._replaced), *self._headers] if self._headers else headers)
         data: bytes | AsyncIterator[bytes] | None = body or None
         if len(body) > _IN_ONE_PIECE or when_sent is not None:
             fields["Content-Length"] = str(len(body))

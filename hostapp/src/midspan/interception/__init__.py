@@ -1,6 +1,7 @@
 """Interception: what the relay's messages mean to a chain, and what its verdicts mean to the relay."""
 
 from midspan.interception._context import PROTOCOL_VERSION_KEY, ConnectionContext, local_flow, local_user
+from midspan.interception._deciding import Deciding, acts, narrowed
 from midspan.interception._denials import VERDICT_KEY, DenialDetail, DenialForm, Denials
 from midspan.interception._judge import ANSWER_KEY, ChainJudge
 
@@ -10,9 +11,12 @@ __all__ = [
     "VERDICT_KEY",
     "ChainJudge",
     "ConnectionContext",
+    "Deciding",
     "DenialDetail",
     "DenialForm",
     "Denials",
+    "acts",
     "local_flow",
     "local_user",
+    "narrowed",
 ]

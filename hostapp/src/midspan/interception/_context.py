@@ -5,8 +5,9 @@ from __future__ import annotations
 import getpass
 import os
 import uuid
-from typing import Any, Final, cast
+from typing import Any, Final
 
+from midspan.relay import object_or_empty
 from midspan_sdk import InvocationContext, Principal
 
 PROTOCOL_VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
@@ -47,13 +48,9 @@ class ConnectionContext:
 
     def of(self, params: dict[str, Any]) -> InvocationContext:
         """Return the context of a message with these params: its own protocol version and trace, where it has them."""
-        meta: object = params.get("_meta")
-        version: object = None
-        trace: object = None
-        if isinstance(meta, dict):
-            keys = cast("dict[str, Any]", meta)
-            version = keys.get(PROTOCOL_VERSION_KEY)
-            trace = keys.get("traceparent")
+        meta = object_or_empty(params.get("_meta"))
+        version: object = meta.get(PROTOCOL_VERSION_KEY)
+        trace: object = meta.get("traceparent")
         known = version if isinstance(version, str) and len(version) <= 32 else self._negotiated
         context = self._by_version.get(known)
         if context is None:
@@ -67,8 +64,7 @@ class ConnectionContext:
 
 def is_stateless(params: dict[str, Any]) -> bool:
     """Tell whether a request belongs to the era in which every request carries its protocol version."""
-    meta: object = params.get("_meta")
-    return isinstance(meta, dict) and PROTOCOL_VERSION_KEY in meta
+    return PROTOCOL_VERSION_KEY in object_or_empty(params.get("_meta"))
 
 
 def local_user() -> Principal:

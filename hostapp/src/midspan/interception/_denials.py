@@ -5,10 +5,11 @@ Too much explanation teaches a model the way around a rule, so by default a deni
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 from midspan.relay import INTERNAL_ERROR, INVALID_PARAMS, MessageId, error_message
-from midspan_sdk import ChainExecutionResult, ValidationResult
+from midspan_sdk import AbortedAt, ChainEntry, ChainExecutionResult, ValidationResult
 from midspan_sdk.events import TOOLS_CALL
 from midspan_sdk.wire import (
     EXECUTION_TIMEOUT,
@@ -79,91 +80,88 @@ class Denials:
     def _error(self, message_id: MessageId | None, result: ChainExecutionResult, *, ran: bool) -> dict[str, Any]:
         data: dict[str, Any]
         named = self._detail != "none"
-        at = result.aborted_at
-        assert at is not None
         if result.status == "validation_failed":
             code, text = INVALID_PARAMS, VALIDATION_FAILED_MESSAGE
             data = {"validationErrors": self._validation_errors(result)} if named else {}
         elif result.status == "timeout":
             code, text = EXECUTION_TIMEOUT, EXECUTION_TIMEOUT_MESSAGE
             data = {"phase": result.phase, "timeoutMs": self._timeout_of(result)}
-            if named and at.type != "chain":
+            if named and (at := _aborted_at(result)).type != "chain":
                 data["interceptor"] = at.interceptor
         else:
             code, text = INTERNAL_ERROR, MUTATION_FAILED_MESSAGE
-            data = {"failedInterceptor": at.interceptor, "reason": self._reason(result)} if named else {}
+            failed = _aborted_at(result).interceptor
+            data = {"failedInterceptor": failed, "reason": self._reason(result)} if named else {}
         return error_message(message_id, code, text, {**data, VERDICT_KEY: self._verdict(result, ran=ran)})
 
     def _validation_errors(self, result: ChainExecutionResult) -> list[dict[str, Any]]:
-        at = result.aborted_at
-        assert at is not None
         errors: list[dict[str, Any]] = []
-        for outcome in result.outcomes:
-            if outcome.entry.name != at.interceptor or outcome.entry.mode != "active":
+        for entry, value in _blocking(result):
+            if entry.mode != "active":
                 continue
             found: list[dict[str, Any]] = []
-            if self._detail == "reason" and isinstance(outcome.value, ValidationResult):
-                for message in outcome.value.messages:
+            if self._detail == "reason" and isinstance(value, ValidationResult):
+                for message in value.messages:
                     path = {"path": message.path} if message.path is not None else {}
                     found.append({"severity": message.severity, "message": message.message, **path})
             named = found or [{"severity": "error", "message": self._reason(result)}]
-            errors += [{"interceptor": at.interceptor, **each} for each in named]
+            errors += [{"interceptor": entry.name, **each} for each in named]
         return errors
 
     def _timeout_of(self, result: ChainExecutionResult) -> int:
-        for outcome in result.outcomes:
-            if result.aborted_at is not None and outcome.entry.name == result.aborted_at.interceptor:
-                return round(outcome.entry.timeout * 1000)
-        return self._timeout_ms
+        return next((round(entry.timeout * 1000) for entry, _ in _blocking(result)), self._timeout_ms)
 
     def _reason(self, result: ChainExecutionResult) -> str:
-        at = result.aborted_at
-        assert at is not None
         if self._detail == "reason" or result.status != "validation_failed":
-            return at.reason
+            return _aborted_at(result).reason
         return f"denied by {rule_of(result)}"
 
     def _sentence(self, result: ChainExecutionResult, *, ran: bool) -> str:
-        at = result.aborted_at
-        assert at is not None
         what = (
             "The tool ran, and its result was withheld. Do not retry: it would run again."
             if ran
             else "The tool did not run."
         )
         by = f" by {rule_of(result)}" if self._detail != "none" else ""
-        why = f": {at.reason}" if self._detail == "reason" else ""
+        why = f": {_aborted_at(result).reason}" if self._detail == "reason" else ""
         return f"Blocked{by}{why}. {what} Decision {result.decision_id}."
 
     def _verdict(self, result: ChainExecutionResult, *, ran: bool) -> dict[str, Any]:
-        at = result.aborted_at
-        assert at is not None
         verdict: dict[str, Any] = {
             "decision": "deny",
             "decisionId": result.decision_id,
             "phase": result.phase,
             "ran": ran,
-            "retry": False if ran else None,
         }
-        if not ran:
-            del verdict["retry"]
+        if ran:
+            verdict["retry"] = False
         if self._detail != "none":
             verdict["rule"] = rule_of(result)
         if self._detail == "reason":
-            verdict["reason"] = at.reason
+            verdict["reason"] = _aborted_at(result).reason
         return verdict
 
 
 def rule_of(result: ChainExecutionResult) -> str:
     """Return the id of the rule that blocked: the interceptor's name, and the rule it named in `info`, if any."""
-    at = result.aborted_at
-    assert at is not None
-    for outcome in result.outcomes:
-        if outcome.entry.name == at.interceptor and isinstance(outcome.value, ValidationResult):
-            rule: object = (outcome.value.info or {}).get("rule")
+    name = _aborted_at(result).interceptor
+    for _, value in _blocking(result):
+        if isinstance(value, ValidationResult):
+            rule: object = (value.info or {}).get("rule")
             if isinstance(rule, str):
-                return f"{at.interceptor}/{rule}"
-    return at.interceptor
+                return f"{name}/{rule}"
+    return name
+
+
+def _aborted_at(result: ChainExecutionResult) -> AbortedAt:
+    assert result.aborted_at is not None, "only what was blocked is denied"
+    return result.aborted_at
+
+
+def _blocking(result: ChainExecutionResult) -> Iterator[tuple[ChainEntry, object]]:
+    """Yield the entry that blocked, with what it returned; nothing when the chain's deadline or an observer did."""
+    name = _aborted_at(result).interceptor
+    return ((outcome.entry, outcome.value) for outcome in result.outcomes if outcome.entry.name == name)
 
 
 def payload_of_answer(answer: dict[str, Any], event: str, *, stateless: bool) -> dict[str, Any]:

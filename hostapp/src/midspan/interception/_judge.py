@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from midspan.errors import one_line
 from midspan.interception._context import ConnectionContext, is_stateless
+from midspan.interception._deciding import Deciding
 from midspan.interception._denials import Denials, payload_of_answer
 from midspan.relay import (
     INTERNAL_ERROR,
@@ -25,16 +26,17 @@ from midspan.relay import (
     Outline,
     OversizedLine,
     Side,
+    as_id,
     classify,
     error_message,
-    id_of,
     object_or_empty,
+    outline_of,
     outline_of_text,
     outlines_of_value,
     read,
     write,
 )
-from midspan_sdk import Chain, ChainExecutionResult, Exchange, InvocationContext, NotPlainError
+from midspan_sdk import ChainExecutionResult, Exchange, InvocationContext, NotPlainError
 from midspan_sdk.wire import Direction, Phase
 
 logger = logging.getLogger("midspan.gateway")
@@ -45,7 +47,6 @@ ANSWER_KEY: Final = "midspan/answer"
 _KEPT_CANCELLED: Final = 1024
 _KEPT_SETTLED: Final = 64
 _KEPT_SETTLED_BYTES: Final = 4 * 1024 * 1024
-_EDGE: Final = 1024
 _INITIALIZE: Final = "initialize"
 _CANCELLED: Final = "notifications/cancelled"
 
@@ -161,7 +162,7 @@ class ChainJudge:
     """
 
     def __init__(
-        self, chain: Chain, context: ConnectionContext, denials: Denials | None = None, *, repeats: bool = False
+        self, chain: Deciding, context: ConnectionContext, denials: Denials | None = None, *, repeats: bool = False
     ) -> None:
         self._chain = chain
         self._context = context
@@ -173,7 +174,7 @@ class ChainJudge:
         try:
             document = read(line)
         except JSONFaultError as fault:
-            return self._refuse(side, [outline_of_text(line[:_EDGE], line[-_EDGE:])], fault)
+            return self._refuse(side, [outline_of(line)], fault)
         try:
             if document.duplicates:
                 raise JSONFaultError(document.fault or "ambiguous", INVALID_REQUEST)
@@ -359,7 +360,7 @@ class ChainJudge:
         return _now(work)
 
     def _cancelled(self, side: Side, message: Message, line: bytes) -> Action:
-        cancelled = id_of({"id": message.params_or_empty().get("requestId")})
+        cancelled = as_id(message.params_or_empty().get("requestId"))
         if cancelled is not None and self._requests[side].cancelled(cancelled):
             return Action(cancels=cancelled)  # the other side never saw the request, so it need not hear of its end
         return Action(forward=line)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from midspan._lazy import lazily
 from midspan.plugins._discovery import GROUP, discover
 from midspan.plugins._info import STATES, PluginInfo, State
 from midspan.plugins._selection import ChosenInstance, Selection, owner_of, select
@@ -48,10 +49,4 @@ _HEAVY = {
     "load": "_loading",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HEAVY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HEAVY[name]}"), name)
+__getattr__ = lazily(__name__, _HEAVY)

@@ -11,12 +11,11 @@ from midspan_sdk import Hook, Interceptor, InterceptorOverrides, PhasePriorities
 
 _KEYS = ("mode", "fail_open", "priority", "timeout")
 _TAKEN_BY = {
-    "mode": ("validation", "mutation"),
-    "fail_open": ("validation", "mutation"),
-    "priority": ("mutation",),
-    "timeout": ("validation", "mutation", "sink"),
+    "mode": ("validator", "mutator"),
+    "fail_open": ("validator", "mutator"),
+    "priority": ("mutator",),
+    "timeout": ("validator", "mutator", "sink"),
 }
-_NOUNS = {"validation": "validator", "mutation": "mutator", "sink": "sink"}
 
 
 def overrides_for(
@@ -48,7 +47,7 @@ def _faults(
     interceptors: Sequence[Interceptor[..., Any]], settings: PluginSettings, source: ConfigSource, instance: str
 ) -> Iterator[ConfigError]:
     place = ("plugins", instance)
-    kinds = {one.name: one.type for one in interceptors}
+    kinds = {one.name: one.descriptor.noun for one in interceptors}
     for key in _set_keys(settings):
         if not any(kind in _TAKEN_BY[key] for kind in kinds.values()):
             yield source.error(f"no interceptor of this plugin takes it, only {_takers(key)} do", *place, key)
@@ -60,7 +59,7 @@ def _faults(
             continue
         for key in _set_keys(table):
             if kinds[name] not in _TAKEN_BY[key]:
-                yield source.error(f"a {_NOUNS[kinds[name]]} does not take it, only {_takers(key)} do", *here, key)
+                yield source.error(f"a {kinds[name]} does not take it, only {_takers(key)} do", *here, key)
 
 
 def _set_keys(table: PolicyTable) -> list[str]:
@@ -68,7 +67,7 @@ def _set_keys(table: PolicyTable) -> list[str]:
 
 
 def _takers(key: str) -> str:
-    return " and ".join(f"{_NOUNS[kind]}s" for kind in _TAKEN_BY[key])
+    return " and ".join(f"{kind}s" for kind in _TAKEN_BY[key])
 
 
 def _resolved(
@@ -79,7 +78,7 @@ def _resolved(
         value = getattr(own, key) if own is not None else None
         if value is None:
             value = getattr(settings, key)
-        chosen[key] = value if interceptor.type in _TAKEN_BY[key] else None
+        chosen[key] = value if interceptor.descriptor.noun in _TAKEN_BY[key] else None
     priority = chosen["priority"]
     return InterceptorOverrides(
         mode=chosen["mode"],

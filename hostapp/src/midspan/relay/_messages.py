@@ -110,10 +110,16 @@ def _check_spelling(value: dict[str, Any], names: frozenset[str]) -> None:
             raise JSONFaultError("a key differs from a protocol key by letter case only", INVALID_REQUEST)
 
 
-def _checked_id(message_id: object) -> MessageId:
-    if isinstance(message_id, bool) or not isinstance(message_id, str | int | float):
+def _checked_id(value: object) -> MessageId:
+    message_id = as_id(value)
+    if message_id is None:
         raise JSONFaultError("id must be a string or a number", INVALID_REQUEST)
     return message_id
+
+
+def as_id(value: object) -> MessageId | None:
+    """Return the value if it can be an id, else None."""
+    return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
 def object_or_empty(value: object) -> dict[str, Any]:
@@ -123,11 +129,7 @@ def object_or_empty(value: object) -> dict[str, Any]:
 
 def id_of(value: Any) -> MessageId | None:
     """Return the id of whatever this is, for answering a message that was refused; None when it has no usable one."""
-    if isinstance(value, dict):
-        message_id = cast("dict[str, Any]", value).get("id")
-        if isinstance(message_id, str | int | float) and not isinstance(message_id, bool):
-            return message_id
-    return None
+    return as_id(object_or_empty(value).get("id"))
 
 
 def error_message(message_id: MessageId | None, code: int, text: str, data: Any = None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from midspan.relay._messages import MessageId, id_of
+from midspan.relay._messages import MessageId, as_id, id_of
 
 EDGE: Final = 1024
 """How many bytes at each end of a message are looked at."""
@@ -112,6 +112,6 @@ def _from_the_back(head: bytes, tail: bytes) -> Iterable[tuple[bytes, bytes]]:
 
 def _id(text: bytes) -> MessageId | None:
     try:
-        return id_of({"id": json.loads(text)})
+        return as_id(json.loads(text))
     except ValueError:
         return None

@@ -11,7 +11,7 @@ from typing import Final, Literal, Self
 from midspan.relay._channel import Backend, ConnectError, Connection
 from midspan.relay._json import CONNECTION_CLOSED, JSONFaultError, read, write
 from midspan.relay._lines import OversizedLine
-from midspan.relay._messages import Message, MessageId, classify, error_message, id_of
+from midspan.relay._messages import Message, MessageId, as_id, classify, error_message
 from midspan.relay._outline import Outline, outline_of, outline_of_text
 
 logger = logging.getLogger("midspan.relay")
@@ -126,7 +126,7 @@ class Supervised:
             if len(self._pending) > _KEPT_PENDING:
                 del self._pending[next(iter(self._pending))]
         elif b"notifications/cancelled" in line and (message := _read(line)) is not None:
-            cancelled = id_of({"id": message.params_or_empty().get("requestId")})
+            cancelled = as_id(message.params_or_empty().get("requestId"))
             if cancelled is not None:
                 self._pending.pop(cancelled, None)
         if self._policy.when != "never" and len(self._handshake) < len(_HANDSHAKE):

@@ -32,6 +32,7 @@ from midspan.relay import (
     error_message,
     open_reader,
     open_writer,
+    outline_of,
     outline_of_text,
     outlines_of_value,
     read,
@@ -82,7 +83,22 @@ class _Writer(Protocol):
     async def send(self, line: bytes) -> None: ...
 
 
-class _Requests:
+class _Stream:
+    """One half of what the SDK calls a transport; it has nothing to close."""
+
+    async def aclose(self) -> None:
+        """Do nothing: whoever opened the descriptors closes them."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class _Requests(_Stream):
     """What the client sends, as the SDK reads it. Lines that it could not read are answered and left out."""
 
     def __init__(self, lines: AsyncIterator[bytes | OversizedLine], answers: _Answers) -> None:
@@ -113,17 +129,6 @@ class _Requests:
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
 
-    async def aclose(self) -> None:
-        """Do nothing: whoever opened the lines closes them."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
@@ -147,7 +152,7 @@ def _read(line: bytes | OversizedLine) -> SessionMessage | list[_Refusal]:
     try:
         document = read(line)
     except JSONFaultError as fault:
-        return [_refusal(fault, outline_of_text(line, line))]
+        return [_refusal(fault, outline_of(line))]
     try:
         kind = classify(document.value).kind
         if document.fault is not None:
@@ -174,7 +179,7 @@ def _refusal(fault: JSONFaultError, outline: Outline, *, is_notification: bool =
     return _Refusal(fault, outline.id, wants_answer=not (is_notification or is_answer))
 
 
-class _Answers:
+class _Answers(_Stream):
     """Where the SDK writes. An answer that cannot be written is replaced by an error."""
 
     def __init__(self, writer: _Writer) -> None:
@@ -205,14 +210,3 @@ class _Answers:
             await self._writer.send(line)
         except BrokenPipeError:
             raise anyio.BrokenResourceError from None
-
-    async def aclose(self) -> None:
-        """Do nothing: whoever opened the writer closes it."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()

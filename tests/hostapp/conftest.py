@@ -1,4 +1,4 @@
-"""What the tests of the relay share."""
+"""What the tests of the host share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """The relay runs on asyncio."""
+    """The host runs on asyncio."""
     return "asyncio"
 
 

@@ -1,0 +1,82 @@
+"""What a judge needs of a chain, and a chain that decides on some events only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from midspan.errors import OperatorError
+from midspan_sdk import Chain, ChainEntry, ChainExecutionResult, Exchange, InvocationContext
+from midspan_sdk.events import TOOLS_CALL, matches_any
+from midspan_sdk.wire import Direction, Phase
+
+
+class Deciding(Protocol):
+    """A chain, as far as a gateway uses it."""
+
+    @property
+    def entries(self) -> Sequence[ChainEntry]: ...
+
+    def concerns(self, event: str, phase: Phase, direction: Direction | None = None, *, error: bool = False) -> bool:
+        """Tell whether it takes such messages."""
+        ...
+
+    def may_suspend(self, event: str, phase: Phase, direction: Direction | None = None, *, error: bool = False) -> bool:
+        """Tell whether `execute` may have to wait on such messages."""
+        ...
+
+    async def execute(
+        self,
+        *,
+        event: str,
+        phase: Phase,
+        payload: dict[str, Any],
+        direction: Direction | None = None,
+        context: InvocationContext | None = None,
+        exchange: Exchange | None = None,
+        error: bool = False,
+    ) -> ChainExecutionResult:
+        """Run it over one message."""
+        ...
+
+    def end_session(self, session_id: str) -> None:
+        """Forget a session's state."""
+        ...
+
+
+class _Narrowed:
+    """A chain that takes some events only."""
+
+    def __init__(self, chain: Chain, events: Sequence[str]) -> None:
+        self._chain = chain
+        self._events = events
+        self.execute = chain.execute
+        self.may_suspend = chain.may_suspend
+        self.end_session = chain.end_session
+
+    @property
+    def entries(self) -> Sequence[ChainEntry]:
+        return self._chain.entries
+
+    def concerns(self, event: str, phase: Phase, direction: Direction | None = None, *, error: bool = False) -> bool:
+        return matches_any(self._events, event) and self._chain.concerns(event, phase, direction, error=error)
+
+
+def narrowed(chain: Chain, events: Iterable[str]) -> Deciding:
+    """Return the chain for some events only.
+
+    Args:
+        chain: decides.
+        events: JSON-RPC methods, or globs whose `*` crosses `/`.
+
+    Raises:
+        OperatorError: it is a single string.
+    """
+    if isinstance(events, str):
+        raise OperatorError(f"events is a list of methods or globs, such as [{events!r}]")
+    return _Narrowed(chain, tuple(events))
+
+
+def acts(chain: Deciding) -> bool:
+    """Tell whether there is anything that could act on a message, or observe it."""
+    return bool(chain.entries) or chain.concerns(TOOLS_CALL, "request")
