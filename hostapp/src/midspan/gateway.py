@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
-from urllib.parse import urlsplit
 
+from midspan._web import URLFault, shown_url, url_fault
 from midspan.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -20,6 +20,13 @@ PATH: Final = "/mcp"
 """Where the endpoint is, by convention."""
 MAX_MESSAGE: Final = 64 * 1024 * 1024
 """Default limit of one message in bytes."""
+
+_URL_FAULTS: Final = {
+    URLFault.NO_URL: ": it is no URL",
+    URLFault.NO_SERVER: ": give the URL of the server, like http://localhost:8000/mcp",
+    URLFault.CREDENTIALS: " with credentials in the URL; let the client send an Authorization header",
+    URLFault.FRAGMENT: ": a fragment is never sent to a server; leave it out",
+}
 
 
 class Gateway:
@@ -116,17 +123,5 @@ class Gateway:
 def _check_url(url: Any) -> None:
     if not isinstance(url, str):
         raise OperatorError(f"the backend must be a URL, not {type(url).__name__}")
-    try:
-        split = urlsplit(url)
-        port = split.port
-    except ValueError:
-        raise OperatorError(f"cannot relay to {url!r}: it is no URL") from None
-    shown = split._replace(netloc=split.netloc.rpartition("@")[2], query="", fragment="").geturl()
-    if split.scheme not in ("http", "https") or not split.hostname or port == 0:
-        raise OperatorError(f"cannot relay to {shown!r}: give the URL of the server, like http://localhost:8000/mcp")
-    if split.username is not None or split.password is not None:
-        raise OperatorError(
-            f"cannot relay to {shown!r} with credentials in the URL; let the client send an Authorization header"
-        )
-    if split.fragment:
-        raise OperatorError(f"cannot relay to {shown!r}: a fragment is never sent to a server; leave it out")
+    if fault := url_fault(url):
+        raise OperatorError(f"cannot relay to {shown_url(url)!r}{_URL_FAULTS[fault]}")

@@ -1,0 +1,57 @@
+"""What the config and the HTTP side both hold about URLs and header fields. Needs the standard library only."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Final
+from urllib.parse import urlsplit
+
+HOP_BY_HOP: Final = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Fields of one connection (RFC 9110, section 7.6.1), in lower case; those that `Connection` names belong to it too."""
+
+
+class URLFault(Enum):
+    """Why a URL cannot be that of a server to relay to."""
+
+    NO_URL = auto()
+    NO_SERVER = auto()
+    CREDENTIALS = auto()
+    FRAGMENT = auto()
+
+
+def url_fault(url: str) -> URLFault | None:
+    """Say what is wrong with the URL of a server; None when it can be relayed to."""
+    # urlsplit drops line breaks and tabs without a word; what is sent later would have them.
+    if any(character.isspace() or not character.isprintable() for character in url):
+        return URLFault.NO_URL
+    try:
+        split = urlsplit(url)
+        port = split.port
+    except ValueError:
+        return URLFault.NO_URL
+    if split.scheme not in ("http", "https") or not split.hostname or port == 0:
+        return URLFault.NO_SERVER
+    if split.username is not None or split.password is not None:
+        return URLFault.CREDENTIALS
+    return URLFault.FRAGMENT if split.fragment else None
+
+
+def shown_url(url: str) -> str:
+    """Return a URL as it may be shown: without credentials, query and fragment."""
+    try:
+        split = urlsplit(url)
+    except ValueError:
+        return url.rpartition("@")[2].partition("?")[0].partition("#")[0]
+    return split._replace(netloc=split.netloc.rpartition("@")[2], query="", fragment="").geturl()
