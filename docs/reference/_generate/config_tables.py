@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib import import_module
 from typing import cast
 
@@ -12,15 +13,26 @@ from midspan.config import keys_of, type_text
 
 _ACCEPTED = {
     "config": "table",
+    "env": "table of text",
+    "headers": "table of text",
     "hooks": "list of tables",
     "interceptors": "table of tables",
+    "max_message": 'size: `"64MiB"`, `"10MB"`, or a whole number of bytes',
     "plugins": "table of tables",
     "priority": "whole number, or `{ request = 10, response = -10 }`",
     "timeout": 'duration: `"250ms"`, `"1.5s"`, `"2m"`',
 }
 """Where the model's type does not say what stands in the file, because it is read in two forms or with units."""
 
-_MEANINGS = {"timeout": "deadline.", "request": "in the request phase.", "response": "in the response phase."}
+_DEFAULTS = {"max_message": '`"64MiB"`'}
+"""Where the model's default is the value after it was read."""
+
+_MEANINGS = {
+    "max_message": "the longest message.",
+    "timeout": "deadline.",
+    "request": "in the request phase.",
+    "response": "in the response phase.",
+}
 """Where the model's docstring speaks of the value after it was read, or of the whole table."""
 
 
@@ -32,7 +44,7 @@ def config_table(model_name: str) -> str:
     for key, field in keys_of(model).items():
         accepted = _ACCEPTED.get(key) or type_text(field.annotation)
         default = field.get_default(call_default_factory=False)
-        shown = "required" if field.is_required() else ("" if default is None else _toml(default))
+        shown = "required" if field.is_required() else _DEFAULTS.get(key) or _toml(default)
         meaning = _MEANINGS.get(key) or meanings.get(key, "")
         rows.append(f"| `{key}` | {cell(accepted)} | {shown} | {cell(meaning)} |")
     return "\n".join(rows)
@@ -43,4 +55,4 @@ def _attributes(owner: type[object]) -> dict[str, str]:
 
 
 def _toml(value: object) -> str:
-    return f"`{value}`" if isinstance(value, int | float | str) else ""
+    return f"`{json.dumps(value)}`" if isinstance(value, int | float | str) else ""

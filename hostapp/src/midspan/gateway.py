@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 from urllib.parse import urlsplit
 
+from midspan._web import URLFault, field_names, field_value, shown_url, url_fault
 from midspan.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -30,6 +31,13 @@ PATH: Final = "/mcp"
 """Where the endpoint is, by convention."""
 MAX_MESSAGE: Final = 64 * 1024 * 1024
 """Default limit of one message in bytes."""
+
+_URL_FAULTS: Final = {
+    URLFault.NO_URL: ": it is no URL",
+    URLFault.NO_SERVER: ": give the URL of the server, like http://localhost:8000/mcp",
+    URLFault.CREDENTIALS: " with credentials in the URL; let the client send an Authorization header",
+    URLFault.FRAGMENT: ": a fragment is never sent to a server; leave it out",
+}
 
 TransportName = Literal["http", "sse"]
 
@@ -262,28 +270,15 @@ def _narrowed(chain: Chain | None, events: Iterable[str] | None) -> Deciding | N
 
 
 def _header_fields(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    fields: list[tuple[bytes, bytes]] = []
-    for name, value in headers.items():
-        if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
-            raise OperatorError(f"{name!r} is no name of an HTTP header")
-        if any(character in value for character in "\r\n\0"):
-            raise OperatorError(f"the value of the header {name} must be one line")
-        fields.append((name.lower().encode(), value.strip(" \t").encode()))
-    return fields
+    try:
+        field_names(headers)
+        for value in headers.values():
+            field_value(value)
+    except ValueError as error:
+        raise OperatorError(f"headers {error}") from None
+    return [(name.lower().encode(), value.strip(" 	").encode()) for name, value in headers.items()]
 
 
 def _check_url(url: str) -> None:
-    try:
-        split = urlsplit(url)
-        port = split.port
-    except ValueError:
-        raise OperatorError(f"cannot relay to {url!r}: it is no URL") from None
-    shown = split._replace(netloc=split.netloc.rpartition("@")[2], query="", fragment="").geturl()
-    if split.scheme not in ("http", "https") or not split.hostname or port == 0:
-        raise OperatorError(f"cannot relay to {shown!r}: give the URL of the server, like http://localhost:8000/mcp")
-    if split.username is not None or split.password is not None:
-        raise OperatorError(
-            f"cannot relay to {shown!r} with credentials in the URL; let the client send an Authorization header"
-        )
-    if split.fragment:
-        raise OperatorError(f"cannot relay to {shown!r}: a fragment is never sent to a server; leave it out")
+    if fault := url_fault(url):
+        raise OperatorError(f"cannot relay to {shown_url(url)!r}{_URL_FAULTS[fault]}")

@@ -78,7 +78,7 @@ def test_the_light_reading_knows_the_same_keys_as_the_model() -> None:
     [
         ("[plugins.pii]\nenabeld = true\n", ":2: plugins.pii.enabeld: ", "unknown key; did you mean 'enabled'?"),
         ("\n[plugin.pii]\nenabled = true\n", ":2: plugin: ", "unknown key; did you mean 'plugins'?"),
-        ("[servers.x]\ncommand = 'npx'\n", ":1: servers: ", "unknown key; known here: plugins"),
+        ("[interceptor_servers.x]\n", ":1: interceptor_servers: ", "unknown key; known here: plugins, servers"),
         ("plugins = 3\n", ":1: plugins: ", "must be a table"),
         ("[plugins]\npii = true\n", ":2: plugins.pii: ", "must be a table: [plugins.pii]"),
         ("[plugins.PII]\n", ":1: plugins.PII: ", "lower-case letters, digits and hyphens"),
@@ -153,6 +153,7 @@ def test_toml_that_ends_too_early_names_the_last_line(tmp_path: Path) -> None:
     [
         "[plugins.pii.config]\nx = " + "[" * 5000 + "]" * 5000 + "\n",
         "[plugins.pii.config]\n" + ".".join(["a"] * 3000) + " = '${X}'\n",
+        "[servers.x]\nenv = " + "[" * 5000 + "]" * 5000 + "\n",
     ],
 )
 def test_a_file_nested_beyond_measure_is_refused_and_does_not_crash(text: str, tmp_path: Path) -> None:
@@ -171,8 +172,9 @@ def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
         load_config(tmp_path)
 
 
-def test_a_variable_is_refused_until_it_is_supported_and_not_taken_literally(tmp_path: Path) -> None:
-    error = refused(tmp_path, '[plugins.pii.config]\nsalts = ["a", "${SALT}"]\n')
+@pytest.mark.parametrize("written", ["${SALT}", "x${SALT:-hunter2}"])
+def test_a_variable_outside_of_servers_is_refused_and_not_taken_literally(written: str, tmp_path: Path) -> None:
+    error = refused(tmp_path, f'[plugins.pii.config]\nsalts = ["a", "{written}"]\n')
     assert str(error).endswith(":2: plugins.pii.config.salts[1]: ${SALT} is not replaced yet; write the value itself")
 
 

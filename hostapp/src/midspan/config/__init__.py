@@ -14,9 +14,12 @@ from midspan.config._source import ConfigSource, read_source
 from midspan.config._tables import NAME, PluginTable, plugin_tables
 
 if TYPE_CHECKING:
+    from midspan.config._client_json import servers_from_client_json
     from midspan.config._faults import Fault, fault_of, keys_of, type_text, unknown_key
     from midspan.config._load import Config, load_config, validated
     from midspan.config._model import HookTable, InterceptorTable, PluginSettings, PolicyTable, PriorityTable, Settings
+    from midspan.config._resolved import RemoteServer, StdioServer
+    from midspan.config._servers import ServerTable
 
 __all__ = [
     "CONFIG_NAME",
@@ -31,13 +34,17 @@ __all__ = [
     "PluginTable",
     "PolicyTable",
     "PriorityTable",
+    "RemoteServer",
+    "ServerTable",
     "Settings",
+    "StdioServer",
     "fault_of",
     "find_config",
     "keys_of",
     "load_config",
     "plugin_tables",
     "read_source",
+    "servers_from_client_json",
     "type_text",
     "unknown_key",
     "user_config",
@@ -52,10 +59,14 @@ _HEAVY = {
     "PluginSettings": "_model",
     "PolicyTable": "_model",
     "PriorityTable": "_model",
+    "RemoteServer": "_resolved",
+    "ServerTable": "_servers",
     "Settings": "_model",
+    "StdioServer": "_resolved",
     "fault_of": "_faults",
     "keys_of": "_faults",
     "load_config": "_load",
+    "servers_from_client_json": "_client_json",
     "type_text": "_faults",
     "unknown_key": "_faults",
     "validated": "_load",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,8 +11,11 @@ from pydantic import ValidationError
 from midspan.config._faults import fault_of
 from midspan.config._find import find_config
 from midspan.config._model import PluginSettings, Settings
+from midspan.config._resolved import RemoteServer, StdioServer
+from midspan.config._servers import ServerTable
 from midspan.config._source import ConfigSource, read_source
 from midspan.config._tables import PluginTable, plugin_tables
+from midspan.errors import did_you_mean
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +36,33 @@ class Config:
     def plugins(self) -> dict[str, PluginSettings]:
         """Plugin instances by the name of their table, in the order of the file."""
         return self.settings.plugins
+
+    @property
+    def servers(self) -> dict[str, ServerTable]:
+        """Servers by the name of their table, in the order of the file, their variables not replaced yet."""
+        return self.settings.servers
+
+    def server(self, name: str, environ: Mapping[str, str] | None = None) -> StdioServer | RemoteServer:
+        """Return a server of the file, ready to be started or connected to.
+
+        Args:
+            name: its table's.
+            environ: the variables that its texts refer to; None for the environment of this process.
+
+        Raises:
+            ConfigError: there is none of that name, or a text of its table cannot be used; see `ServerTable.resolved`.
+        """
+        table = self.servers.get(name)
+        if table is None:
+            raise self.source.error(f"there is no server {name!r}{self._hint(name)}")
+        return table.resolved(environ, source=self.source, place=("servers", name))
+
+    def _hint(self, name: str) -> str:
+        if self.source.path is None:
+            return "; there is no config file: write one, name it with --config"
+        if not self.servers:
+            return f"; add a table [servers.{name}]"
+        return did_you_mean(name, self.servers) or f"; known here: {', '.join(self.servers)}"
 
 
 def load_config(named: Path | None = None) -> Config:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr
 
+from midspan.config._base import Table, TableName
 from midspan.config._durations import milliseconds
+from midspan.config._servers import ServerTable
 
 Milliseconds = Annotated[int, BeforeValidator(milliseconds)]
 Int32 = Annotated[StrictInt, Field(ge=-(2**31), le=2**31 - 1)]
-TableName = Annotated[StrictStr, Field(pattern=r"^[a-z][a-z0-9-]*$")]
-
-
-class Table(BaseModel):
-    """A table of the config file: an unknown key is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class PriorityTable(Table):
@@ -95,6 +90,8 @@ class Settings(Table):
 
     Attributes:
         plugins: plugin instances by name, in the order of the file.
+        servers: servers to guard by name, in the order of the file.
     """
 
     plugins: dict[TableName, PluginSettings] = Field(default_factory=dict)
+    servers: dict[TableName, ServerTable] = Field(default_factory=dict)

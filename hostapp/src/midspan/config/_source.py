@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from midspan.config._values import NAME
 from midspan.errors import ConfigError
 
 _PLACE = re.compile(r"\s*\(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")
-_VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+_VARIABLE = re.compile(rf"\$\{{(?P<name>{NAME})(?::-[^}}]*)?\}}", re.ASCII)
+_EXPANDED = "servers"
+"""The table whose texts have variables; they are replaced when a server is used."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -56,7 +59,8 @@ def read_source(path: Path | None) -> ConfigSource:
         path: the file; None for none, which is an empty config.
 
     Raises:
-        ConfigError: it cannot be read, is not UTF-8, is not TOML, or holds `${NAME}`, which is not supported yet.
+        ConfigError: it cannot be read, is not UTF-8, is not TOML, or holds `${NAME}` where variables are not
+            replaced yet: outside of the server tables.
     """
     if path is None:
         return ConfigSource()
@@ -79,10 +83,10 @@ def read_source(path: Path | None) -> ConfigSource:
 
 def _refuse_variables(source: ConfigSource) -> None:
     try:
-        for keys, value in _strings(source.data):
+        for keys, value in _strings({key: value for key, value in source.data.items() if key != _EXPANDED}):
             if found := _VARIABLE.search(value):
                 # Taken literally, it would be a wrong password that nobody notices.
-                raise source.error(f"{found[0]} is not replaced yet; write the value itself", *keys)
+                raise source.error(f"${{{found['name']}}} is not replaced yet; write the value itself", *keys)
     except RecursionError as error:
         raise ConfigError("is nested too deeply", file=source.path) from error
 

@@ -17,7 +17,9 @@ from midspan.errors import did_you_mean
 NAME = re.compile(r"[a-z][a-z0-9-]*")
 """What a plugin id and a config table's name look like."""
 
-TOP_KEYS = ("plugins",)
+NAME_FORM = "a name takes lower-case letters, digits and hyphens, and starts with a letter"
+
+TOP_KEYS = ("plugins", "servers")
 PLUGIN_KEYS = (
     "config",
     "distribution",
@@ -62,7 +64,7 @@ def plugin_tables(source: ConfigSource) -> dict[str, PluginTable]:
 def _table(source: ConfigSource, name: str, value: object) -> PluginTable:
     place = ("plugins", name)
     if not NAME.fullmatch(name):
-        raise source.error("a name takes lower-case letters, digits and hyphens, and starts with a letter", *place)
+        raise source.error(NAME_FORM, *place)
     if not isinstance(value, dict):
         raise source.error(f"must be a table: [plugins.{name}]", *place)
     table = cast("dict[str, Any]", value)

@@ -5,22 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+from midspan._web import HOP_BY_HOP
+
 Headers = Sequence[tuple[bytes, bytes]]
 
-_HOP_BY_HOP: Final = frozenset(
-    {
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-    }
-)
-"""Fields that belong to one connection (RFC 9110, section 7.6.1); so do those that `Connection` names."""
+_HOP_BY_HOP: Final = frozenset(name.encode() for name in HOP_BY_HOP)
 
 
 def end_to_end(headers: Iterable[tuple[bytes, bytes]], *, without: Collection[bytes] = ()) -> list[tuple[bytes, bytes]]:
