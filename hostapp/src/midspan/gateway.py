@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
@@ -100,6 +101,11 @@ class Gateway:
         elif headers is not None or transport != "http":
             raise OperatorError("headers and transport belong to a backend that is a URL")
         self._is_command = not self._is_url and _is_command(backend)
+        self._sdk: Backend | None = None
+        if not (self._is_url or self._is_command):
+            from midspan.bridge import sdk_backend
+
+            self._sdk = sdk_backend(backend)
         if not self._is_command and (env is not None or cwd is not None or restart != "never"):
             raise OperatorError("env, cwd and restart belong to a backend that is a command")
         self._transport = transport
@@ -138,9 +144,8 @@ class Gateway:
             own = {name for name, _ in self._headers}
             passed = [(key, text) for key, text in client_headers if key == b"authorization" and key not in own]
             return kind(cast("str", self._source), [*self._headers, *passed])
-        from midspan.bridge import sdk_backend
-
-        return sdk_backend(self._source)
+        assert self._sdk is not None
+        return self._sdk
 
     @property
     def _policy(self) -> RestartPolicy:
@@ -149,7 +154,8 @@ class Gateway:
         return RestartPolicy(self._restart)
 
     @property
-    def _endpoint(self) -> HTTPRelay | BridgeEndpoint:
+    def endpoint(self) -> HTTPRelay | BridgeEndpoint:
+        """What answers HTTP requests."""
         if self._served is None:
             self._served = self._relay() if self._is_url and self._transport == "http" else self._bridge()
         return self._served
@@ -230,10 +236,13 @@ class Gateway:
             allowed_origins: origins that pages may have, beside those on an accepted host.
             any_address: accept every IP address as `Host`; for servers that listen on more than loopback.
         """
-        from midspan.http import Front, Guard
-
-        guard = Guard(hosts=allowed_hosts, origins=allowed_origins, any_address=any_address)
-        return Front({path: self._endpoint}, guard, running=self)
+        return asgi_app(
+            {path: self},
+            allowed_hosts=allowed_hosts,
+            allowed_origins=allowed_origins,
+            any_address=any_address,
+            running=self,
+        )
 
     def stop(self) -> None:
         """End the streams that are open for what the server may want to say; requests under way go on."""
@@ -242,14 +251,38 @@ class Gateway:
 
     async def __aenter__(self) -> Self:
         """Start. Connects to nothing yet."""
-        await self._endpoint.__aenter__()
+        await self.endpoint.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close all connections to the server; end those that were started."""
-        await self._endpoint.__aexit__(kind, error, traceback)
+        await self.endpoint.__aexit__(kind, error, traceback)
+
+
+def asgi_app(
+    gateways: Mapping[str, Gateway],
+    *,
+    allowed_hosts: Iterable[str] = (),
+    allowed_origins: Iterable[str] = (),
+    any_address: bool = False,
+    running: AbstractAsyncContextManager[Any] | None = None,
+) -> Front:
+    """Return one ASGI application for several gateways.
+
+    Args:
+        gateways: by the path of their endpoint, relative to where the application is mounted. Whoever runs the
+            application enters them.
+        allowed_hosts: as in `Gateway.asgi_app`, like the next two.
+        allowed_origins: see there.
+        any_address: see there.
+        running: entered when a server starts the application by itself, and left when it stops.
+    """
+    from midspan.http import Front, Guard
+
+    guard = Guard(hosts=allowed_hosts, origins=allowed_origins, any_address=any_address)
+    return Front({path: gateway.endpoint for path, gateway in gateways.items()}, guard, running=running)
 
 
 def _is_command(backend: object) -> bool:

@@ -65,3 +65,8 @@ def _cell(
     chooser = styles[column] if column < len(styles) else None
     style = chooser(text) if chooser is not None else None
     return (style(text) if style is not None else text) + padding
+
+
+def print_relay_only() -> None:
+    """Say that nothing acts on messages."""
+    click.echo("midspan: relay only, no interceptor is enabled", err=True)

@@ -1,66 +1,78 @@
-"""`midspan run`: guard a stdio server for a stdio client."""
+"""`midspan run`: guard a server for a stdio client."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from midspan.cli._options import plugin_options
-from midspan.cli._output import print_warning
+from midspan.cli._output import print_relay_only, print_warning
 from midspan.cli._over_stdio import over_stdio
+from midspan.cli._server import ServerChoice, server_options
 from midspan.errors import OperatorError
 
 if TYPE_CHECKING:
+    from midspan.gateway import Gateway
     from midspan.plugins import Assembly
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @plugin_options
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARGS]...")
+@server_options
 def run(
     config: Path | None,
     plugins: tuple[str, ...],
     no_plugins: tuple[str, ...],
     plugin_files: tuple[Path, ...],
+    url: str | None,
+    transport: str | None,
+    headers: tuple[str, ...],
+    server: str | None,
+    restart: str | None,
     command: tuple[str, ...],
 ) -> None:
-    """Start COMMAND, an MCP server that speaks over stdio, and guard it.
+    """Guard an MCP server for the client that started this command, over stdio.
 
-    Put `midspan run [OPTIONS] --` in front of the server's command in the client's config. The server gets the whole
-    environment, the working directory and stderr; its exit code is passed on.
+    The server is COMMAND, which is started and speaks over stdio; or it is reached at --url; or it is the --server of
+    the config. Put `midspan run [OPTIONS] --` in front of the server's command in the client's config. The command gets
+    the whole environment, the working directory and stderr; its exit code is passed on.
     """
+    choice = ServerChoice(
+        command=command, url=url, transport=transport, headers=headers, server=server, restart=restart
+    )
 
     def guard(streams: tuple[int, int]) -> int:
+        from midspan.config import load_config
         from midspan.plugins import assemble
 
+        choice.check()
+        if not choice.given:
+            raise OperatorError("no server: give its command behind --, or --url, or --server")
+        settings = load_config(config)
         assembly = assemble(
-            config=config, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=("session", "store")
+            config=settings,
+            plugins=plugins,
+            no_plugins=no_plugins,
+            plugin_files=plugin_files,
+            gives=("session", "store"),
         )
         for warning in assembly.warnings:
             print_warning(warning)
+        gateway = choice.gateway(settings, assembly.chain)
         # Not `asyncio.run`, which at its end joins the default executor: a plugin's hanging thread would hold the
         # gateway, and with it the client, long after the server has gone.
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
-        return loop.run_until_complete(_relay(streams, command, assembly))
+        return loop.run_until_complete(_relay(streams, gateway, assembly))
 
     over_stdio(guard)
 
 
-async def _relay(streams: tuple[int, int], command: Sequence[str], assembly: Assembly) -> int:
-    from midspan.interception import ChainJudge, ConnectionContext, local_flow, local_user
-    from midspan.relay import CommandBackend, ConnectError, PassAll, run_stdio
-
-    try:
-        async with assembly.running():
-            if assembly.empty:
-                click.echo("midspan: relay only, no interceptor is enabled", err=True)
-                return await run_stdio(CommandBackend(command), PassAll(), streams=streams)
-            context = ConnectionContext(server=Path(command[0]).name, principal=local_user(), flow=local_flow())
-            return await run_stdio(CommandBackend(command), ChainJudge(assembly.chain, context), streams=streams)
-    except ConnectError as error:
-        raise OperatorError(str(error)) from error
+async def _relay(streams: tuple[int, int], gateway: Gateway, assembly: Assembly) -> int:
+    async with assembly.running():
+        if assembly.empty:
+            print_relay_only()
+        return await gateway.run_stdio(streams)

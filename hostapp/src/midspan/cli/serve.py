@@ -1,29 +1,33 @@
-"""`midspan serve`: guard a server for clients that speak HTTP."""
+"""`midspan serve`: guard servers for clients that speak HTTP."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from midspan.cli._options import plugin_options
-from midspan.cli._output import print_warning
+from midspan.cli._output import print_relay_only, print_warning
+from midspan.cli._server import ServerChoice, configured, server_options
 from midspan.errors import OperatorError
 
 if TYPE_CHECKING:
+    from midspan.config import Config
     from midspan.gateway import Gateway
     from midspan.http import Front
     from midspan.plugins import Assembly
+    from midspan_sdk import Chain
 
 _BACKLOG = 2048
 
 
-@click.command()
+@click.command(context_settings={"allow_interspersed_args": False})
 @plugin_options
-@click.option("--url", required=True, metavar="URL", help="The server, which speaks streamable HTTP.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
@@ -37,33 +41,48 @@ _BACKLOG = 2048
 @click.option(
     "--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="Accept requests from this origin's pages."
 )
+@server_options
 def serve(
     config: Path | None,
     plugins: tuple[str, ...],
     no_plugins: tuple[str, ...],
     plugin_files: tuple[Path, ...],
-    url: str,
     host: str,
     port: int,
     insecure: bool,
     hosts: tuple[str, ...],
     origins: tuple[str, ...],
+    url: str | None,
+    transport: str | None,
+    headers: tuple[str, ...],
+    server: str | None,
+    restart: str | None,
+    command: tuple[str, ...],
 ) -> None:
-    """Guard the MCP server at URL for clients that speak streamable HTTP, at http://HOST:PORT/mcp.
+    """Guard MCP servers for clients that speak streamable HTTP, at http://HOST:PORT/mcp.
 
-    Sessions, headers and status codes are the server's; the Authorization header of a client is passed on to it.
-    SIGTERM and SIGINT stop the gateway. Only this machine reaches it, unless --insecure says otherwise; pages in a
-    browser reach it only from the origins that are accepted.
+    The server is COMMAND, which is started for each session and speaks over stdio; or it is reached at --url; or it is
+    the --server of the config. Without any of these, all servers of the config are served, at /servers/NAME/mcp.
+
+    In front of a server that speaks streamable HTTP, sessions, headers and status codes are the server's, and the
+    Authorization header of a client is passed on to it. SIGTERM and SIGINT stop the gateway. Only this machine reaches
+    it, unless --insecure says otherwise; pages in a browser reach it only from the origins that are accepted.
     """
-    from midspan.gateway import PATH, Gateway
+    choice = ServerChoice(
+        command=command, url=url, transport=transport, headers=headers, server=server, restart=restart
+    )
+    from midspan.config import load_config
+    from midspan.gateway import asgi_app
     from midspan.plugins import assemble
 
+    choice.check()
+    settings = load_config(config)
     assembly = assemble(
-        config=config, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=("session", "store")
+        config=settings, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=("session", "store")
     )
     for warning in assembly.warnings:
         print_warning(warning)
-    gateway = Gateway(url, assembly.chain)
+    gateways = _gateways(choice, settings, assembly.chain)
 
     from midspan.http import is_public, listen, url_of
 
@@ -75,16 +94,41 @@ def serve(
                 f"--host {host}: others than this machine reach this address, and midspan does not authenticate them; "
                 "add --insecure if that is meant"
             )
-        app = gateway.asgi_app(allowed_hosts=(*hosts, host), allowed_origins=origins, any_address=public)
+        app = asgi_app(gateways, allowed_hosts=(*hosts, host), allowed_origins=origins, any_address=public)
         if assembly.empty:
-            click.echo("midspan: relay only, no interceptor is enabled", err=True)
-        asyncio.run(_serve(assembly, gateway, app, listener, f"midspan: serving {url_of(listener, PATH)}"))
+            print_relay_only()
+        lines = [f"midspan: serving {url_of(listener, path)}" for path in gateways]
+        asyncio.run(_serve(assembly, gateways.values(), app, listener, lines))
 
 
-async def _serve(assembly: Assembly, gateway: Gateway, app: Front, listener: socket.socket, line: str) -> None:
+def _gateways(choice: ServerChoice, config: Config, chain: Chain) -> dict[str, Gateway]:
+    """Return the gateways by the paths at which they are served."""
+    from midspan.gateway import PATH
+
+    if choice.given:
+        return {PATH: choice.gateway(config, chain)}
+    if not config.servers:
+        raise OperatorError(
+            "no server: give its command behind --, or --url, or add a table [servers.NAME] to the config"
+        )
+    served = {f"/servers/{name}{PATH}": configured(config, name, chain) for name in config.servers}
+    return {PATH: next(iter(served.values())), **served} if len(served) == 1 else served
+
+
+async def _serve(
+    assembly: Assembly, gateways: Iterable[Gateway], app: Front, listener: socket.socket, lines: list[str]
+) -> None:
     from midspan.http import run_server
 
-    async with assembly.running(), gateway:
+    def stop() -> None:
+        for gateway in gateways:
+            gateway.stop()
+
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(assembly.running())
+        for gateway in dict.fromkeys(gateways):
+            await stack.enter_async_context(gateway)
         listener.listen(_BACKLOG)
-        click.echo(line, err=True)
-        await run_server(app, listener, stopping=gateway.stop)
+        for line in lines:
+            click.echo(line, err=True)
+        await run_server(app, listener, stopping=stop)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from midspan.config._model import HookTable, InterceptorTable, PluginSettings, PolicyTable, PriorityTable, Settings
     from midspan.config._resolved import RemoteServer, StdioServer
     from midspan.config._servers import ServerTable
+    from midspan.config._values import expand
 
 __all__ = [
     "CONFIG_NAME",
@@ -38,6 +39,7 @@ __all__ = [
     "ServerTable",
     "Settings",
     "StdioServer",
+    "expand",
     "fault_of",
     "find_config",
     "keys_of",
@@ -63,6 +65,7 @@ _HEAVY = {
     "ServerTable": "_servers",
     "Settings": "_model",
     "StdioServer": "_resolved",
+    "expand": "_values",
     "fault_of": "_faults",
     "keys_of": "_faults",
     "load_config": "_load",

@@ -1,0 +1,150 @@
+"""Which server a command guards: one that is named on the command line, or those of the config."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import click
+
+from midspan.errors import OperatorError
+
+if TYPE_CHECKING:
+    from midspan.config import Config, RemoteServer, StdioServer
+    from midspan.gateway import Gateway, TransportName
+    from midspan.relay import RestartWhen
+    from midspan_sdk import Chain
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerChoice:
+    """What the command line says of the server.
+
+    Attributes:
+        command: its command line; empty when it is none.
+        url: its URL, or None.
+        transport: of the URL; None when it is not given.
+        headers: `NAME: VALUE` lines for requests to the URL.
+        server: the name of its table in the config, or None.
+        restart: whether a command that ends is started anew; None when it is not given.
+    """
+
+    command: tuple[str, ...]
+    url: str | None
+    transport: str | None
+    headers: tuple[str, ...]
+    server: str | None
+    restart: str | None
+
+    @property
+    def given(self) -> bool:
+        """Whether it names a server."""
+        return bool(self.command) or self.url is not None or self.server is not None
+
+    def check(self) -> None:
+        """Refuse what does not go together.
+
+        Raises:
+            OperatorError: several servers are named, or an option belongs to another kind.
+        """
+        named = [bool(self.command), self.url is not None, self.server is not None]
+        if sum(named) > 1:
+            raise OperatorError("name one server: a command behind --, --url, or --server")
+        if self.url is None and (self.transport is not None or self.headers):
+            raise OperatorError("--transport and --header belong to --url")
+        if not self.command and self.restart is not None:
+            raise OperatorError("--restart belongs to a command; in the config, write restart into the server's table")
+
+    def gateway(self, config: Config, chain: Chain) -> Gateway:
+        """Return the gateway in front of the server.
+
+        Raises:
+            OperatorError: it cannot be one.
+        """
+        from midspan.gateway import Gateway
+
+        if self.server is not None:
+            return configured(config, self.server, chain)
+        if self.url is not None:
+            transport = cast("TransportName", self.transport or "http")
+            return Gateway(self.url, chain, transport=transport, headers=_headers(self.headers))
+        return Gateway(self.command, chain, restart=cast("RestartWhen", self.restart or "never"))
+
+
+def server_options(command: F) -> F:
+    """Add the options that name a server: the argument `choice`, a `ServerChoice`, from them and `COMMAND`."""
+    options = (
+        click.option("--url", metavar="URL", help="The server's URL."),
+        click.option(
+            "--transport",
+            type=click.Choice(["http", "sse"]),
+            help="Of --url: http (streamable HTTP, the default) or sse (HTTP+SSE of 2024-11-05).",
+        ),
+        click.option(
+            "--header",
+            "headers",
+            multiple=True,
+            metavar="'NAME: VALUE'",
+            help="Send a header with every request to --url; ${VARIABLE} is taken from the environment.",
+        ),
+        click.option("--server", metavar="NAME", help="A server of the config: its table [servers.NAME]."),
+        click.option(
+            "--restart",
+            type=click.Choice(["never", "on-failure", "always"]),
+            help="Start COMMAND anew when it ends in the middle; default: never.",
+        ),
+        click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARGS]...]"),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def configured(config: Config, name: str, chain: Chain) -> Gateway:
+    """Return the gateway in front of a server of the config.
+
+    Raises:
+        OperatorError: there is none of that name, or what its table says cannot be used.
+    """
+    from midspan.config import StdioServer
+
+    server: StdioServer | RemoteServer = config.server(name)
+    from midspan.gateway import Gateway
+
+    if isinstance(server, StdioServer):
+        return Gateway(
+            server.command,
+            chain,
+            env={**os.environ, **server.env} if server.env else None,
+            cwd=server.cwd,
+            name=name,
+            restart=server.restart,
+            max_message=server.max_message,
+        )
+    return Gateway(
+        server.url,
+        chain,
+        transport=server.transport,
+        headers=server.headers,
+        name=name,
+        max_message=server.max_message,
+    )
+
+
+def _headers(lines: tuple[str, ...]) -> dict[str, str]:
+    from midspan.config import expand
+
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise OperatorError("--header wants 'NAME: VALUE', such as 'Authorization: Bearer ${TOKEN}'")
+        try:
+            headers[name.strip()] = expand(value.strip(), os.environ)
+        except ValueError as error:
+            raise OperatorError(f"--header {name.strip()}: {error}") from None
+    return headers
