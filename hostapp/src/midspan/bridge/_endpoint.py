@@ -24,7 +24,6 @@ from midspan.http import (
     NAME_HEADER,
     SESSION_HEADER,
     TARGETS,
-    VERSION_HEADER,
     Budget,
     Client,
     ClientGoneError,
@@ -41,9 +40,10 @@ from midspan.http import (
     value,
     values,
 )
-from midspan.interception import ChainJudge, ConnectionContext, Deciding, Denials, acts
+from midspan.interception import PROTOCOL_VERSION_KEY, ChainJudge, ConnectionContext, Deciding, Denials, acts
 from midspan.relay import (
     CONNECTION_CLOSED,
+    INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     NEVER,
@@ -73,7 +73,8 @@ _MOST: Final = 1000
 """Sessions, and connections of principals, that are kept at once; each may be a process."""
 _METHODS: Final = ("GET", "POST", "DELETE")
 _CANCELLED: Final = "notifications/cancelled"
-_STATUS: Final = {-32700: 400, INVALID_REQUEST: 400, -32602: 400, -32020: 400, -32021: 400, -32022: 400}
+_CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
+_STATUS: Final = {-32700: 400, INVALID_REQUEST: 400, INVALID_PARAMS: 400, -32020: 400, -32021: 400, -32022: 400}
 """HTTP statuses that 2026-07-28 gives to errors; others are answered with 200."""
 
 BackendOf = Callable[[Headers], Backend]
@@ -280,13 +281,17 @@ class BridgeEndpoint:
             # Closing the response is what cancels here; by an id that others use too, one could cancel theirs.
             await client.answer(202)
             return
-        _check_agreement(client.headers, message)
+        _check_alone(client.headers, message)
         principal = principal_of(client.headers)
         try:
             shared = await self._shared_by(principal, client.headers)
         except ConnectError as error:
             logger.error("%s", error)
             raise RefusedError(502, CONNECTION_CLOSED, str(error)) from None
+        try:
+            shared.stamps.check(client.headers, message)
+        except DisagreementError as error:
+            raise RefusedError(400, HEADER_MISMATCH, str(error)) from None
         judge = self._judge(principal, principal.id)
         request, stream = shared.request(), Stream(takes_events=accepts_events(client))
         if message.kind == "notification":
@@ -401,13 +406,26 @@ def _read(client: Client, body: bytes) -> tuple[Message, bytes]:
         raise RefusedError(400, fault.code, f"refused the message: {fault.reason}") from None
 
 
-def _check_agreement(headers: Headers, message: Message) -> None:
-    """Check that the headers of a 2026-07-28 request say what its body says, as a server of that revision does."""
+def _check_alone(headers: Headers, message: Message) -> None:
+    """Check what a server of 2026-07-28 checks of a request before anything else.
+
+    Here it also keeps the connection that several clients share in its era: the first request a server gets decides.
+    """
+    params = message.params_or_empty()
+    meta = object_or_empty(params.get("_meta"))
+    if message.method == INITIALIZE:
+        raise RefusedError(404, METHOD_NOT_FOUND, "this revision has no initialize")
+    if message.kind == "request":
+        missing = [key for key in (PROTOCOL_VERSION_KEY, _CAPABILITIES_KEY) if key not in meta]
+        if missing:
+            raise RefusedError(400, INVALID_PARAMS, f"params._meta lacks {' and '.join(missing)}")
+        if not isinstance(meta[PROTOCOL_VERSION_KEY], str):
+            raise RefusedError(400, INVALID_PARAMS, f"{PROTOCOL_VERSION_KEY} in params._meta is no string")
     try:
-        if value(headers, VERSION_HEADER) is None or value(headers, METHOD_HEADER) is None:
+        if value(headers, METHOD_HEADER) is None and message.kind == "request":
             raise DisagreementError("the header mcp-method is missing")
         target = TARGETS.get(message.method)
-        if target in message.params_or_empty() and value(headers, NAME_HEADER) is None:
+        if target in params and value(headers, NAME_HEADER) is None:
             raise DisagreementError("the header mcp-name is missing")
         check(headers, message.envelope)
     except DisagreementError as error:

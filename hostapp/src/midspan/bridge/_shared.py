@@ -14,6 +14,7 @@ import logging
 from typing import Any, Final, Self
 
 from midspan.bridge._splice import Span, spans, splice
+from midspan.bridge._stamps import Stamps
 from midspan.bridge._text import outlined
 from midspan.relay import (
     CONNECTION_CLOSED,
@@ -30,6 +31,7 @@ from midspan.relay import (
     read,
     write,
 )
+from midspan_sdk.events import TOOLS_LIST
 
 logger = logging.getLogger("midspan.gateway")
 
@@ -58,7 +60,7 @@ class SharedRequest:
         self.from_server = LineQueue()
         self.number: int | None = None
         self.wants_logs = False
-        self.listens = False
+        self.method = ""
         self.id = b"null"
         self.token = b"null"
         self._shared = shared
@@ -95,9 +97,13 @@ class SharedConnection:
 
     Args:
         connection: the server's; this object ends it.
+
+    Attributes:
+        stamps: know which arguments stand in headers, from the listings that passed.
     """
 
     def __init__(self, connection: Connection) -> None:
+        self.stamps = Stamps()
         self._connection = connection
         self._numbers = itertools.count(1)
         self._requests: dict[int, SharedRequest] = {}
@@ -128,7 +134,8 @@ class SharedConnection:
         if self.over:
             raise BrokenPipeError
         ids = spans(line, *_ID)
-        if not ids or not spans(line, "method"):
+        methods = spans(line, "method")
+        if not ids or not methods:
             await self._connection.to_server.send(line)
             return
         number = request.number = next(self._numbers)
@@ -137,7 +144,7 @@ class SharedConnection:
         request.token = _text(line, tokens)
         params = object_or_empty(object_or_empty(read(line).value).get("params"))
         request.wants_logs = _LOG_LEVEL in object_or_empty(params.get("_meta"))
-        request.listens = _LISTEN.encode() in line and _text(line, spans(line, "method")) == b'"%s"' % _LISTEN.encode()
+        request.method = str(json.loads(_text(line, methods)))
         self._requests[number] = request
         mine = b"%d" % number
         await self._connection.to_server.send(splice(line, [(span, mine) for span in (*ids, *tokens)]))
@@ -194,6 +201,8 @@ class SharedConnection:
         if request is None:
             logger.debug("dropped an answer to a request that nobody waits for")
             return
+        if request.method == TOOLS_LIST:
+            self.stamps.learn(line)
         replaced = [(span, request.id) for span in spans(line, *_ID)]
         await self._deliver(request, splice(line, [*replaced, *_subscriptions(line, request)]), last=True)
 
@@ -230,7 +239,7 @@ class SharedConnection:
 
     def _newest(self, *, wants_logs: bool) -> SharedRequest | None:
         """Return whom a message goes to that does not say to whom; all who share the connection are one principal."""
-        open_ones = [one for one in reversed(self._requests.values()) if not one.listens]
+        open_ones = [one for one in reversed(self._requests.values()) if one.method != _LISTEN]
         return next((one for one in open_ones if one.wants_logs or not wants_logs), None)
 
     async def _deliver(self, request: SharedRequest, line: bytes, *, last: bool = False) -> None:

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
-from midspan.http import METHOD_HEADER, NAME_HEADER, PARAM_PREFIX, TARGETS, VERSION_HEADER, encode, rendered
+from midspan.http import (
+    METHOD_HEADER,
+    NAME_HEADER,
+    PARAM_PREFIX,
+    TARGETS,
+    VERSION_HEADER,
+    DisagreementError,
+    Headers,
+    decode,
+    encode,
+    rendered,
+    same,
+    value,
+)
 from midspan.interception import PROTOCOL_VERSION_KEY
 from midspan.relay import JSONFaultError, Message, object_or_empty, read
 from midspan_sdk.events import TOOLS_CALL
@@ -52,12 +65,32 @@ class Stamps:
         return fields
 
     def _arguments(self, tool: str, arguments: Mapping[str, Any]) -> Iterator[tuple[bytes, bytes]]:
+        for header, scalar in self._values(tool, arguments):
+            if scalar is not None:
+                yield header, encode(rendered(scalar))
+
+    def _values(self, tool: str, arguments: Mapping[str, Any]) -> Iterator[tuple[bytes, str | int | float | None]]:
         for path, token in self._repeated.get(tool, {}).items():
-            value: Any = arguments
+            found: Any = arguments
             for key in path:
-                value = object_or_empty(value).get(key)
-            if isinstance(value, str | int | float):
-                yield PARAM_PREFIX + token.encode(), encode(rendered(value))
+                found = object_or_empty(found).get(key)
+            yield PARAM_PREFIX + token.lower().encode(), found if isinstance(found, str | int | float) else None
+
+    def check(self, headers: Headers, message: Message) -> None:
+        """Check that a call's headers say what its arguments say, as far as its tool's schema is known.
+
+        Raises:
+            DisagreementError: one is missing, or says something else.
+        """
+        params = message.params_or_empty()
+        if message.method != TOOLS_CALL or not self._repeated:
+            return
+        for header, scalar in self._values(str(params.get("name")), object_or_empty(params.get("arguments"))):
+            said = value(headers, header)
+            decoded = None if said is None else decode(said)
+            agrees = said is None if scalar is None else decoded is not None and same(scalar, decoded)
+            if not agrees:
+                raise DisagreementError(f"the header {header.decode()} does not say what the body says")
 
     def learn(self, answer: bytes) -> None:
         """Remember what the answer to a `tools/list` says."""
@@ -77,8 +110,8 @@ class Stamps:
 
 def _annotations(path: Path, schema: object) -> Iterator[tuple[Path, str]]:
     """Yield what stands in headers: annotated properties that only `properties` lead to."""
-    for name, value in object_or_empty(object_or_empty(schema).get("properties")).items():
-        inner = object_or_empty(value)
+    for name, described in object_or_empty(object_or_empty(schema).get("properties")).items():
+        inner = object_or_empty(described)
         token: object = inner.get(_ANNOTATION)
         if isinstance(token, str) and token and _TOKEN.issuperset(token) and inner.get("type") in _REPEATED_TYPES:
             yield (*path, name), token

@@ -17,8 +17,10 @@ from midspan.http._agreement import (
     TARGETS,
     DisagreementError,
     check,
+    decode,
     encode,
     rendered,
+    same,
 )
 from midspan.http._budget import Budget, Reservation
 from midspan.http._client import JSON_TYPE, Client, id_in
@@ -75,6 +77,7 @@ __all__ = [
     "UpstreamError",
     "UpstreamResponse",
     "check",
+    "decode",
     "encode",
     "id_in",
     "is_loopback",
@@ -85,6 +88,7 @@ __all__ = [
     "principal_of",
     "rendered",
     "run_server",
+    "same",
     "shown_url",
     "url_of",
     "value",

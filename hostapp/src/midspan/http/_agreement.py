@@ -104,8 +104,8 @@ def follow(headers: Headers, before: Mapping[str, Any], after: Mapping[str, Any]
         elif name.startswith(PARAM_PREFIX):
             follower = _followed(name, value, old, new)
             if follower is not None:
-                same = _same(follower, decode(value) or "")
-                written.append((name, value if same else encode(rendered(follower))))
+                unchanged = same(follower, decode(value) or "")
+                written.append((name, value if unchanged else encode(rendered(follower))))
         else:
             written.append((name, value))
     return written
@@ -114,7 +114,7 @@ def follow(headers: Headers, before: Mapping[str, Any], after: Mapping[str, Any]
 def _followed(name: bytes, value: bytes, old: Mapping[Path, Scalar], new: Mapping[Path, Scalar]) -> Scalar | None:
     """Return what the argument that a header repeats is now, or None when it is gone."""
     said = decode(value) or ""
-    candidates = [path for path, scalar in old.items() if _same(scalar, said)]
+    candidates = [path for path, scalar in old.items() if same(scalar, said)]
     token = name.removeprefix(PARAM_PREFIX).decode("latin-1").lower()
     named = [path for path in candidates if path[-1].lower() == token]
     now = {path: new.get(path) for path in (named or candidates)}
@@ -198,5 +198,6 @@ def _comparable_text(said: str) -> str | int:
     return int(number[1]) if number is not None else said
 
 
-def _same(scalar: Scalar, said: str) -> bool:
+def same(scalar: Scalar, said: str) -> bool:
+    """Tell whether a header that says this repeats a value; whole numbers compare as numbers."""
     return _comparable(scalar) in (said, _comparable_text(said))
