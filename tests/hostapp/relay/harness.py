@@ -18,7 +18,7 @@ from typing import Any, cast
 import anyio
 
 from midspan.interception import ChainJudge, ConnectionContext, Denials
-from midspan.relay import MAX_LINE, CommandBackend, Judge, PassAll, run_stdio
+from midspan.relay import MAX_LINE, NEVER, CommandBackend, Judge, PassAll, RestartPolicy, run_stdio
 from midspan_sdk import Chain, Interceptor, Observer, Principal
 
 RAW_SERVER = Path(__file__).with_name("raw_server.py")
@@ -225,6 +225,7 @@ async def open_link(
     max_message: int = MAX_LINE,
     command: Sequence[str] | None = None,
     reading: bool = True,
+    restart: RestartPolicy = NEVER,
     **server: Any,
 ) -> AsyncGenerator[Link]:
     """Start the gateway in this process, between the test and a raw server.
@@ -235,6 +236,7 @@ async def open_link(
         max_message: the gateway's limit in bytes.
         command: another server than the raw one.
         reading: whether the client takes what comes; without, `receive` waits for ever.
+        restart: whether the gateway goes on with a new server.
         server: options of the raw server.
     """
     judge = judge or PassAll()
@@ -255,6 +257,7 @@ async def open_link(
             judge,
             streams=(gateway_in, gateway_out),
             max_message=max_message,
+            restart=restart,
         )
     )
     link = Link(

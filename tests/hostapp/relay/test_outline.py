@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midspan.relay import EDGE, Outline, outline_of, outline_of_text, outlines_of_value
+from midspan.relay._outline import quick_outline
 
 BIG = {"content": [{"type": "text", "text": 'x,"id":99} ' * 1000}]}
 IDS = st.integers() | st.text(max_size=50) | st.floats(allow_nan=False, allow_infinity=False)
@@ -97,3 +98,23 @@ def test_a_batch_has_the_outlines_of_what_can_be_answered() -> None:
         Outline(id=2, is_call=False, is_answer=True),
     ]
     assert outlines_of_value([5]) == [Outline(id=None, is_call=False, is_answer=False)]
+
+
+@given(
+    st.integers() | st.text(max_size=200), st.sampled_from(["method", "result", "error"]), st.booleans(), st.booleans()
+)
+def test_the_quick_look_sees_the_same_in_messages_of_the_usual_writers(
+    message_id: int | str | float, kind: str, id_first: bool, spaced: bool
+) -> None:
+    body: dict[str, Any] = (
+        {kind: "tools/call", "params": {"id": 5, "x": ['"id":9}']}} if kind == "method" else {kind: BIG}
+    )
+    envelope: dict[str, Any] = {"jsonrpc": "2.0", "id": message_id}
+    message = {**envelope, **body} if id_first else {**body, **envelope}
+    text = json.dumps(message, separators=None if spaced else (",", ":")).encode()
+    assert quick_outline(text) == outline_of(text) == outlines_of_value(message)[0]
+
+
+@pytest.mark.parametrize("line", [b"", b"no JSON", b"[]", b"{}", b'{"jsonrpc":"2.0","id":1', b'{"method":"x"}'])
+def test_the_quick_look_takes_nothing_for_what_it_is_not(line: bytes) -> None:
+    assert quick_outline(line) == outline_of(line)

@@ -27,6 +27,12 @@ _LAST: Final = re.compile(
     rb"[,{]" + _SPACE + rb"(" + _STRING + rb")" + _SPACE + rb":" + _SPACE + rb"(" + _SCALAR + rb")" + _SPACE + rb"$",
     re.DOTALL,
 )
+_PLAIN_ID: Final = rb'(-?[0-9]{1,18}|"[^"\\]{0,128}")'
+_ID_ROOM: Final = 192
+# Python and Go write the id first, TypeScript last.
+_ID_FIRST: Final = re.compile(rb'\{"jsonrpc":"2\.0","id":' + _PLAIN_ID + rb',"(method|result|error)":')
+_ID_LAST: Final = re.compile(rb',"jsonrpc":"2\.0","id":' + _PLAIN_ID + rb"\}$")
+_KEY_FIRST: Final = re.compile(rb'\{"(method|result|error)":')
 _END: Final = re.compile(rb"\}" + _SPACE + rb"$")
 
 
@@ -63,6 +69,19 @@ def _outline(value: object, ambiguous: Iterable[str]) -> Outline:
     # An answer that names two ids has certainly come, and readers take the last.
     certain = "id" not in ambiguous or "method" not in keys
     return Outline(id_of(value) if certain else None, "method" in keys, "result" in keys or "error" in keys)
+
+
+def quick_outline(text: bytes) -> Outline:
+    """Look at a message that somebody else judges: how the usual writers begin and end theirs is enough.
+
+    A fifth of the time of `outline_of`. Of a message that names two ids it gives one.
+    """
+    if first := _ID_FIRST.match(text):
+        kind = first[2]
+        return Outline(_id(first[1]), kind == b"method", kind != b"method")
+    if (last := _ID_LAST.search(text, max(0, len(text) - _ID_ROOM))) and (key := _KEY_FIRST.match(text)):
+        return Outline(_id(last[1]), key[1] == b"method", key[1] != b"method")
+    return outline_of(text)
 
 
 def outline_of(text: bytes) -> Outline:

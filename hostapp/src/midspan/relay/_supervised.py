@@ -12,7 +12,7 @@ from midspan.relay._channel import Backend, ConnectError, Connection
 from midspan.relay._json import CONNECTION_CLOSED, JSONFaultError, read, write
 from midspan.relay._lines import OversizedLine
 from midspan.relay._messages import Message, MessageId, as_id, classify, error_message
-from midspan.relay._outline import Outline, outline_of, outline_of_text
+from midspan.relay._outline import Outline, outline_of_text, quick_outline
 
 logger = logging.getLogger("midspan.relay")
 
@@ -120,7 +120,7 @@ class Supervised:
                 raise
 
     def _note_sent(self, line: bytes) -> None:
-        outline = outline_of(line)
+        outline = quick_outline(line)
         if outline.is_call and outline.id is not None:
             self._pending[outline.id] = None
             if len(self._pending) > _KEPT_PENDING:
@@ -219,7 +219,7 @@ class Supervised:
             return True
         try:
             await self._connection.to_server.send(first)
-            wanted = outline_of(first).id
+            wanted = quick_outline(first).id
             async for line in self._connection.from_server:
                 outline = _outline(line)
                 if outline.is_call or outline.id != wanted:
@@ -259,7 +259,7 @@ class Supervised:
 
 
 def _outline(line: bytes | OversizedLine) -> Outline:
-    return outline_of_text(line.head, line.tail) if isinstance(line, OversizedLine) else outline_of(line)
+    return outline_of_text(line.head, line.tail) if isinstance(line, OversizedLine) else quick_outline(line)
 
 
 def _read(line: bytes) -> Message | None:
