@@ -1,6 +1,6 @@
 """What the gateway adds to a call, and what it takes to be there.
 
-    uv run --no-sync python tests/benchmarks/bench_gateway.py [--stdio] [--http] [--memory] [--sizes 200B 20KB] [--quick]
+    uv run --no-sync python tests/benchmarks/bench_gateway.py [--stdio] [--http] [--memory] [--sizes 200B] [--quick]
 
 A raw driver calls a tool through every contender in the same run, a few calls each in turn, so that all see the same
 machine: directly, through a relay that copies and reads nothing, through midspan, and through FastMCP's proxy. Read the
