@@ -38,7 +38,7 @@ def rounds_of(size: int, at_once: bool, quick: bool) -> tuple[int, int]:
     """Return how many rounds there are, and how many calls each contender gets in one."""
     if size > 10**6:
         return (2, AT_ONCE) if at_once else (2 if quick else 6, 3)
-    return (3 if quick else 12, 4 * AT_ONCE) if at_once else (4 if quick else 24, 25)
+    return (3 if quick else 8, 4 * AT_ONCE) if at_once else (4 if quick else 24, 25)
 
 
 def measure(sessions: Mapping[str, Session], calling: Calling, rounds: int, count: int) -> dict[str, list[float]]:

@@ -14,19 +14,27 @@ class _Connection:
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self._extra = ""
         self._number = 0
+        self._extra: str
         self._reader: asyncio.StreamReader
         self._writer: asyncio.StreamWriter
 
     async def open(self) -> _Connection:
         self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port, limit=2**23)
+        self._extra = ""
         head, _ = await self._post(INITIALIZE)
         session = re.search(rb"mcp-session-id: *(\S+)", head, re.IGNORECASE)
         assert session is not None, head
         self._extra = f"mcp-session-id: {session[1].decode()}\r\nmcp-protocol-version: {VERSION}\r\n"
         await self._post(INITIALIZED)
         return self
+
+    async def ready(self) -> None:
+        """Connect anew if the other side has closed: servers do, after a while without a request."""
+        await asyncio.sleep(0)
+        if self._reader.at_eof():
+            self._writer.close()
+            await self.open()
 
     async def call(self, size: int) -> float:
         self._number += 1
@@ -82,7 +90,9 @@ class HTTPSession:
         """Call the tool again and again; returns the seconds of each call."""
 
         async def work() -> list[float]:
-            return [await self._connections[0].call(size) for _ in range(count)]
+            connection = self._connections[0]
+            await connection.ready()
+            return [await connection.call(size) for _ in range(count)]
 
         return self._runner.run(work())
 
@@ -93,6 +103,8 @@ class HTTPSession:
             return [await connection.call(size) for _ in range(count // AT_ONCE)]
 
         async def work() -> list[float]:
+            for connection in self._connections:
+                await connection.ready()
             together = await asyncio.gather(*map(one, self._connections))
             return [taken for each in together for taken in each]
 

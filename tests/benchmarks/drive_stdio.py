@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -30,14 +29,13 @@ class StdioSession:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=dict(environment),
-            bufsize=0,
+            bufsize=2**18,
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._in = self._process.stdin.fileno()
-        self._out = self._process.stdout.fileno()
+        self._in = self._process.stdin
+        self._out = self._process.stdout
         self._number = 0
-        self._rest: list[bytes] = []
         self._send(INITIALIZE)
         self._receive()
         self._send(INITIALIZED)
@@ -77,52 +75,24 @@ class StdioSession:
         return taken
 
     def _send(self, line: bytes) -> None:
-        os.write(self._in, line + b"\n")  # short enough for any pipe
+        self._in.write(line + b"\n")
+        self._in.flush()
 
     def _receive(self) -> tuple[int, int]:
-        """Read until the next answer is complete; returns its length and its id."""
-        pieces, self._rest = self._rest, []
-        chunk = pieces.pop() if pieces else os.read(self._out, 2**18)
+        """Read until an answer comes; returns its length and its id."""
         while True:
-            assert chunk, "the process ended"
-            end = chunk.find(b"\n")
-            if end < 0:
-                pieces.append(chunk)
-            else:
-                pieces.append(chunk[:end])
-                if chunk[end + 1 :]:
-                    self._rest = [chunk[end + 1 :]]
-                length = sum(map(len, pieces))
-                head, tail = _edges(pieces)
-                if (found := _ID.search(head) or _ID.search(tail)) is not None:
-                    return length, int(found[1])
-                pieces = []  # a notification
-                if self._rest:
-                    chunk = self._rest.pop()
-                    continue
-            chunk = os.read(self._out, 2**18)
+            line = self._out.readline()
+            assert line, "the process ended"
+            # The text of a result holds no id, and every contender writes it first or last.
+            if (found := _ID.search(line[:_EDGE]) or _ID.search(line[-_EDGE:])) is not None:
+                return len(line), int(found[1])
 
     def close(self) -> None:
         """End the process as a client does: close its input, wait, insist."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.stdout.close()
+        self._in.close()
+        self._out.close()
         try:
             self._process.wait(5)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-
-def _edges(pieces: Sequence[bytes]) -> tuple[bytes, bytes]:
-    head = tail = b""
-    for piece in pieces:
-        head += piece[: _EDGE - len(head)]
-        if len(head) >= _EDGE:
-            break
-    for piece in reversed(pieces):
-        tail = piece[-(_EDGE - len(tail)) :] + tail
-        if len(tail) >= _EDGE:
-            break
-    return head, tail
