@@ -171,6 +171,7 @@ async def test_the_end_of_one_server_signals_nobody_else(
             assert all(map(alive, theirs))
             assert not (tmp_path / "theirs.asked").exists()
             await other.works()
+            os.kill(theirs[0], signal.SIGKILL)  # without a keeper it would not be found
 
 
 # The keeper
