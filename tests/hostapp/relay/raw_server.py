@@ -17,7 +17,10 @@ answered with `{"jsonrpc":"2.0","id":<as it came>,"result":{}}`. Steps:
     ("stderr", base64)      write these bytes to stderr
     ("read", n)             read and log n lines, and do nothing about them
     ("close", fd)           close a descriptor
-    ("child", file)         start a grandchild in this group that stays, deaf as asked, and write its id to the file
+    ("child", file, ...)    start a grandchild that stays, deaf as this process is, and write its id to the file; with
+                            "group" in a group of its own, "session" in a session of its own, "daemon" in one whose
+                            leader has ended, "deaf" to SIGTERM, "polite" telling of SIGTERM in file.asked, "brief"
+                            without staying; with any of these it does not hold the output
     ("tell", file)          write this process's id, working directory and environment to the file as JSON
     ("kill", number)        send a signal to this process
     ("exit", code)          end
@@ -87,7 +90,7 @@ def do(steps: Sequence[Sequence[Any]]) -> None:
         elif name == "close":
             os.close(arguments[0])
         elif name == "child":
-            child(arguments[0])
+            child(*arguments)
         elif name == "tell":
             tell(arguments[0], {"pid": os.getpid(), "cwd": os.getcwd(), "environment": dict(os.environ)})
         elif name == "kill":
@@ -98,10 +101,27 @@ def do(steps: Sequence[Sequence[Any]]) -> None:
             signal.pause()
 
 
-def child(file: str) -> None:
-    if os.fork():
+def child(file: str, *ways: str) -> None:
+    if started := os.fork():
+        if "daemon" in ways:
+            os.waitpid(started, 0)
         return
+    if "session" in ways or "daemon" in ways:
+        os.setsid()
+    if "group" in ways:
+        os.setpgid(0, 0)
+    if "daemon" in ways and os.fork():
+        os._exit(0)
+    if "deaf" in ways:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "polite" in ways:
+        signal.signal(signal.SIGTERM, lambda number, frame: (tell(file + ".asked", True), os._exit(0)))
+    if ways:
+        os.close(0)
+        os.close(1)
     tell(file, {"pid": os.getpid()})
+    if "brief" in ways:
+        os._exit(0)
     while True:
         signal.pause()
 

@@ -1,4 +1,4 @@
-"""The guarded server as a child process: its own group, its own exit code."""
+"""The guarded server as a child process: its own group, its own exit code, and nothing of it left behind."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from midspan.relay import _holding
 from midspan.relay._channel import ConnectError
+from midspan.relay._holding import Holder, KeptChild, OwnChild
 from midspan.relay._lines import LineReader, PipeWriter, open_reader, open_writer
+from midspan.relay._strays import Strays
 
 GRACE: Final = 1.5
 """Seconds between closing stdin and SIGTERM, and again between SIGTERM and SIGKILL.
@@ -22,8 +23,8 @@ Shorter than the two seconds that clients give to the processes they started, so
 its client kills the gateway.
 """
 
-_KILLED_WITHIN: Final = 1.0
-"""Seconds in which a killed process goes, unless the system itself hangs."""
+_KILLED_WITHIN: Final = 1.5
+"""Seconds in which killed processes go, unless the system itself hangs."""
 
 
 class SpawnError(ConnectError):
@@ -40,34 +41,27 @@ class ChildProcess:
         exited: set when it has ended.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], stdin: PipeWriter, stdout: LineReader) -> None:
-        self.pid = process.pid
+    def __init__(self, holder: Holder, stdin: PipeWriter, stdout: LineReader) -> None:
+        self.pid = holder.pid
         self.stdin = stdin
         self.stdout = stdout
-        self.exited = asyncio.Event()
-        self._process = process
+        self.exited = holder.exited
+        self._holder = holder
+        self._strays = Strays(holder.process.pid, self.pid, GRACE, in_session=not holder.keeps_orphans)
         self._over = False
-        loop = asyncio.get_running_loop()
-        threading.Thread(target=self._wait_in_thread, args=(loop,), daemon=True, name="midspan-wait").start()
-
-    def _wait_in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
-        if hasattr(os, "waitid"):
-            # Not reaped before its group was killed: else the id could be another group's by then.
-            with contextlib.suppress(ChildProcessError):  # `kill` was faster
-                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-        else:
-            self._process.wait()
-        with contextlib.suppress(RuntimeError):  # the loop is closed already
-            loop.call_soon_threadsafe(self.exited.set)
 
     def signal_group(self, number: int) -> None:
         """Send a signal to the server and all of its group."""
-        if not self._over:
+        if not (self._over or self._holder.lost):
+            self._look_while_it_lives()
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
 
     async def stop(self, *, signalled: bool = False) -> int:
         """Close stdin, then insist: SIGTERM and SIGKILL to the whole group, each after its grace.
+
+        Descendants that left the group get SIGTERM when the group gets it, at the latest when the server has ended,
+        and SIGKILL after the same grace.
 
         Args:
             signalled: the group has had a signal that asks it to end; the next is SIGKILL.
@@ -75,67 +69,99 @@ class ChildProcess:
         Returns:
             The exit code; 128 + N when signal N ended the server.
         """
+        self._look_while_it_lives()
+        if signalled:
+            self._strays.ask()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GRACE):
                 await self.stdin.aclose()
                 await self.exited.wait()
         if not (self.exited.is_set() or signalled):
+            self._strays.ask()
             self.signal_group(signal.SIGTERM)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(GRACE):
                     await self.exited.wait()
         self.end_group()
         await self.exited.wait()
-        return self._reap()
+        if not self._holder.alone:
+            self._strays.ask()
+            await self._strays.gone()
+        self._release()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_KILLED_WITHIN):
+                await self._holder.gone.wait()
+        return self._holder.code
 
     def end_group(self) -> None:
-        """Kill whatever is left of the group; descendants do not outlive the gateway."""
+        """Kill whatever is left of the group."""
         self.signal_group(signal.SIGKILL)
 
     def kill(self) -> None:
-        """End at once, without any grace, and let go of the streams."""
+        """End all at once, without any grace, and let go of the streams."""
         self.stdin.abort()
         self.stdout.close()
         if not self._over:
-            self.end_group()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._reap(_KILLED_WITHIN)
+            self._release()
+            self._holder.wait(_KILLED_WITHIN)
 
-    def _reap(self, timeout: float | None = None) -> int:
-        code = self._process.wait(timeout)
+    def _look_while_it_lives(self) -> None:
+        """Find what left the group, where that is not found any more when the server, its parent, has ended."""
+        if not (self._holder.keeps_orphans or self.exited.is_set()):
+            self._strays.look()
+
+    def _release(self) -> None:
+        """Kill whatever is left; descendants do not outlive the gateway."""
+        self.end_group()
+        if not self._holder.keeps_orphans:
+            self._strays.kill()
         self._over = True
-        return 128 - code if code < 0 else code
+        self._holder.release()
 
 
 async def spawn(
     command: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | Path | None = None
 ) -> ChildProcess:
-    """Start a server with the full environment, this working directory and this stderr.
+    """Start a server with this stderr.
+
+    Args:
+        command: the program and its arguments.
+        env: the whole environment; without, that of this process.
+        cwd: the working directory; without, that of this process.
 
     Raises:
         SpawnError: the command cannot be run.
     """
     try:
-        process = subprocess.Popen(  # noqa: S603, ASYNC220 - the operator's own command; forking takes a moment once
-            list(command),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=None,
-            env=None if env is None else dict(env),
-            cwd=cwd,
-            start_new_session=True,
-            bufsize=0,
-        )
-    except FileNotFoundError:
-        raise SpawnError(f"cannot start {command[0]!r}: not found; install it or give its full path") from None
+        folder = None if cwd is None else str(cwd)
+        holder = KeptChild(command, env, folder, grace=GRACE) if _holding.CAN_KEEP else OwnChild(command, env, folder)
+        await holder.started()
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise SpawnError(f"cannot start {command[0]!r}: {reason}") from error
-    assert process.stdin is not None
-    assert process.stdout is not None
-    writer = await open_writer(os.dup(process.stdin.fileno()))
-    reader = await open_reader(os.dup(process.stdout.fileno()))
-    process.stdin.close()
-    process.stdout.close()
+        raise SpawnError(_reason(error, command[0], cwd)) from error
+    stdin, stdout = holder.process.stdin, holder.process.stdout
+    assert stdin is not None
+    assert stdout is not None
+    try:
+        writer = await open_writer(os.dup(stdin.fileno()))
+        reader = await open_reader(os.dup(stdout.fileno()))
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(holder.pid, signal.SIGKILL)
+        holder.release()
+        raise
+    finally:
+        stdin.close()
+        stdout.close()
     assert isinstance(writer, PipeWriter)
-    return ChildProcess(process, writer, reader)
+    return ChildProcess(holder, writer, reader)
+
+
+def _reason(error: OSError | ValueError, program: str, cwd: str | Path | None) -> str:
+    reason = str(error)
+    if isinstance(error, OSError):
+        if cwd is not None and error.filename in ("cwd", str(cwd)):
+            return f"cannot start {program!r} in {str(cwd)!r}: {error.strerror}; its working directory must be there"
+        if isinstance(error, FileNotFoundError):
+            return f"cannot start {program!r}: not found; install it or give its full path"
+        reason = error.strerror or reason
+    return f"cannot start {program!r}: {reason}"
