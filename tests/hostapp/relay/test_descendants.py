@@ -27,20 +27,29 @@ WAYS = {"own group": ("group",), "own session": ("session",), "daemon": ("daemon
 LINUX = pytest.mark.skipif(not _holding.CAN_KEEP, reason="elsewhere nothing tells whose a daemon is")
 
 
-@pytest.fixture(params=[pytest.param("with a keeper", marks=LINUX), "without"])
-def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether a keeper stands between gateway and server, as on Linux, or the server is the gateway's own child."""
-    if request.param == "without":
+# Without a keeper nothing tells whose a daemon is.
+KEPT = [pytest.param((True, name), marks=LINUX, id=f"{name} with a keeper") for name in WAYS]
+SETTINGS = [*KEPT, *(pytest.param((False, name), id=name) for name in WAYS if name != "daemon")]
+
+
+@pytest.fixture(params=SETTINGS)
+def setting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[bool, str]:
+    """Return whether a keeper stands between gateway and server, and how a descendant leaves the server's group."""
+    if not request.param[0]:
         monkeypatch.setattr(_holding, "CAN_KEEP", False)
-    return request.param != "without"
+    return request.param
 
 
-@pytest.fixture(params=WAYS)
-def way(request: pytest.FixtureRequest, kept: bool) -> tuple[str, ...]:
+@pytest.fixture
+def kept(setting: tuple[bool, str]) -> bool:
+    """Whether a keeper stands between gateway and server, as on Linux, or the server is the gateway's own child."""
+    return setting[0]
+
+
+@pytest.fixture
+def way(setting: tuple[bool, str]) -> tuple[str, ...]:
     """How a descendant leaves the group of its server."""
-    if request.param == "daemon" and not kept:
-        pytest.skip("without a keeper nothing tells whose a daemon is")
-    return WAYS[request.param]
+    return WAYS[setting[1]]
 
 
 def child(folder: Path, name: str, *ways: str) -> Step:
@@ -104,11 +113,11 @@ async def test_who_left_the_group_is_asked_to_end_before_it_is_killed(
     assert (tmp_path / "polite.asked").exists()
 
 
+# Without a keeper nothing tells whose it was that is in a session of its own.
+@pytest.mark.parametrize("setting", [*KEPT, (False, "own group")], indirect=True)
 async def test_descendants_do_not_outlive_a_server_that_ends_by_itself(
-    log: Path, tmp_path: Path, way: tuple[str, ...], kept: bool
+    log: Path, tmp_path: Path, way: tuple[str, ...]
 ) -> None:
-    if not kept and way != ("group",):
-        pytest.skip("without a keeper nothing tells whose it was")
     async with open_link(log) as link:
         pids = await start(link, tmp_path, polite=(*way, "polite"))
         await link.send(request(2, "go", None, ("exit", 3)))
