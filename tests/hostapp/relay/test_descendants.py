@@ -30,6 +30,7 @@ LINUX = pytest.mark.skipif(not _holding.CAN_KEEP, reason="elsewhere nothing tell
 # Without a keeper nothing tells whose a daemon is.
 KEPT = [pytest.param((True, name), marks=LINUX, id=f"{name} with a keeper") for name in WAYS]
 SETTINGS = [*KEPT, *(pytest.param((False, name), id=name) for name in WAYS if name != "daemon")]
+BOTH = pytest.mark.parametrize("setting", [KEPT[0], pytest.param((False, "own group"), id="no keeper")], indirect=True)
 
 
 @pytest.fixture(params=SETTINGS)
@@ -242,6 +243,7 @@ async def test_a_server_hears_of_signals_what_it_would_hear_without_a_keeper(log
 # How it is started
 
 
+@BOTH
 async def test_the_environment_given_is_all_that_the_server_has(log: Path, tmp_path: Path, kept: bool) -> None:
     folder = tmp_path / "füld er"
     folder.mkdir()
@@ -256,6 +258,7 @@ async def test_the_environment_given_is_all_that_the_server_has(log: Path, tmp_p
         server.kill()
 
 
+@BOTH
 async def test_the_program_is_looked_for_in_the_path_given(tmp_path: Path, kept: bool) -> None:
     (tmp_path / "first").mkdir()
     for folder, mode in (("first", 0o644), ("second", 0o755)):
@@ -270,6 +273,7 @@ async def test_the_program_is_looked_for_in_the_path_given(tmp_path: Path, kept:
     server.kill()
 
 
+@BOTH
 async def test_a_working_directory_that_is_not_there_is_named(log: Path, tmp_path: Path, kept: bool) -> None:
     missing = str(tmp_path / "none")
     with pytest.raises(_child.SpawnError, match="No such file or directory; its working directory") as raised:
@@ -279,6 +283,7 @@ async def test_a_working_directory_that_is_not_there_is_named(log: Path, tmp_pat
         await _child.spawn(["/no/such/command"], cwd=str(tmp_path))
 
 
+@BOTH
 @pytest.mark.parametrize(
     ("words", "reason"), [(["/no/such"], "not found"), ([__file__], "Permission denied"), (["a\0b"], "null")]
 )
@@ -287,6 +292,7 @@ async def test_what_cannot_be_started_says_so(words: list[str], reason: str, kep
         await _child.spawn(words)
 
 
+@BOTH
 @pytest.mark.parametrize(("step", "code"), [(("exit", 3), 3), (("kill", signal.SIGKILL), 137)])
 async def test_the_exit_code_is_the_servers(log: Path, step: Step, code: int, kept: bool) -> None:
     async with open_link(log) as link:
