@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from midspan_sdk._authoring import Interceptor, definition_error, interceptors_of
 from midspan_sdk._background import Worker
+from midspan_sdk._configured import as_configured
 from midspan_sdk._engine import IncompatibleStep, Plan, Run
 from midspan_sdk._entries import CHAIN_TIMEOUT, ChainEntry, InterceptorOverrides, overrides_from
 from midspan_sdk._exchange import Exchange
@@ -117,6 +118,16 @@ class Chain:
     def entries(self) -> tuple[ChainEntry, ...]:
         """All entries, in order of registration."""
         return tuple(step.entry for step in self._steps.values())
+
+    @property
+    def local_interceptors(self) -> tuple[Interceptor[..., Any], ...]:
+        """The interceptors that run in this process, in order of registration.
+
+        They are copies: what an entry's policy says of mode, failing open, hooks, priority and deadline stands in them,
+        as if their authors had written it. So they can be served to others as they run here.
+        """
+        local = (step for step in self._steps.values() if isinstance(step, LocalStep))
+        return tuple(as_configured(step.interceptor, step.entry) for step in local)
 
     def add(
         self,

@@ -1,66 +1,14 @@
-"""The capability by which a server says that it serves interceptors."""
+"""The capability by which a server says that it serves interceptors, as a client reads it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, cast
+from collections.abc import Mapping
+from typing import Any, cast
 
 import mcp_types as types
 
-from midspan_sdk import Interceptor, wire
-
-_EXTENSIONS: Final = "extensions"
-_EXPERIMENTAL: Final = "experimental"
-
-
-def context_needs(interceptor: Interceptor[..., Any]) -> frozenset[str]:
-    """Return the keys of an invocation's context without which the interceptor cannot be invoked.
-
-    The request's payload is needed in the response phase only.
-    """
-    names = interceptor.signature.names
-    needs = {wire.STATE_KEY} if "state" in names else set[str]()
-    if "request" in names and any(hook.phase == "response" for hook in interceptor.descriptor.hooks):
-        needs.add(wire.REQUEST_KEY)
-    return frozenset(needs)
-
-
-def settings_of(interceptors: Iterable[Interceptor[..., Any]]) -> dict[str, Any]:
-    """Build the capability's settings.
-
-    `supportedEvents`; `context` when an interceptor needs something there; `stateGroups` when one shares its state with
-    others that its name does not tell.
-    """
-    events: set[str] = set()
-    needs: set[str] = set()
-    groups: dict[str, str] = {}
-    for interceptor in interceptors:
-        events.update(event for hook in interceptor.descriptor.hooks for event in hook.events)
-        needs |= context_needs(interceptor)
-        if wire.STATE_KEY in context_needs(interceptor) and interceptor.state_group != _group_by_name(interceptor.name):
-            groups[interceptor.name] = interceptor.state_group
-    settings: dict[str, Any] = {wire.SUPPORTED_EVENTS_KEY: sorted(events)}
-    if needs:
-        settings[wire.CONTEXT_KEY] = sorted(needs)
-    if groups:
-        settings[wire.STATE_GROUPS_KEY] = groups
-    return settings
-
-
-def _group_by_name(name: str) -> str:
-    return name.rpartition(".")[0] or name
-
-
-def add_to_handshake(result: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """Return an `initialize` result that also advertises the capability.
-
-    Revisions before 2026-07-28 have no `extensions` in their schema, so the SDK sieves them out. Their capabilities are
-    an open set, and `experimental` is their place for what is not standard; both get the settings.
-    """
-    capabilities: dict[str, Any] = dict(result.get("capabilities") or {})
-    for place in (_EXPERIMENTAL, _EXTENSIONS):
-        capabilities[place] = {**(capabilities.get(place) or {}), wire.CAPABILITY_KEY: settings}
-    return {**result, "capabilities": capabilities}
+from midspan_sdk import wire
+from midspan_sdk.serving._capability import EXPERIMENTAL, EXTENSIONS
 
 
 def read_capability(capabilities: types.ServerCapabilities | Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -78,7 +26,7 @@ def read_capability(capabilities: types.ServerCapabilities | Mapping[str, Any] |
         capabilities = capabilities.model_dump(by_alias=True, exclude_none=True)
     if not isinstance(capabilities, Mapping):
         return None
-    for place in (_EXTENSIONS, _EXPERIMENTAL):
+    for place in (EXTENSIONS, EXPERIMENTAL):
         entries = capabilities.get(place)
         if isinstance(entries, Mapping):
             settings = cast("Mapping[str, Any]", entries).get(wire.CAPABILITY_KEY)

@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.extension import Extension, MethodBinding
 from mcp.shared.exceptions import MCPError
 
-from midspan_sdk import (
-    DefinitionError,
-    DuplicateInterceptorError,
-    Interceptor,
-    InvalidInvocationError,
-    InvocationError,
-    MemoryStore,
-    Store,
-    UnknownInterceptorError,
-    UnmetNeedError,
-    wire,
-)
-from midspan_sdk._authoring import interceptors_of
-from midspan_sdk._chain import NEED_SENTENCES
-from midspan_sdk._surroundings import Sessions, Surroundings
-from midspan_sdk.events import overlaps
-from midspan_sdk.mcp._capability import add_to_handshake, settings_of
-from midspan_sdk.mcp._params import InvokeParams, ListParams, read_invocation
-from midspan_sdk.mcp._sendable import UnsendableError, check_sendable
-from midspan_sdk.mcp._serving import ServedInterceptor
-from midspan_sdk.mcp._sessions import RecentSessions
+from midspan_sdk import Interceptor, InvocationError, Store, wire
+from midspan_sdk.mcp._params import InvokeParams, ListParams
+from midspan_sdk.serving._capability import add_capability
+from midspan_sdk.serving._service import MAX_SESSIONS, InterceptorService, error_data
 
 if TYPE_CHECKING:
     from mcp.server import Server
     from mcp.server.mcpserver import MCPServer
-
-MAX_SESSIONS: Final = 10_000
-_GIVES: Final = frozenset({"session", "store"})
 
 
 class InterceptorsExtension(Extension):
@@ -64,29 +44,12 @@ class InterceptorsExtension(Extension):
     identifier = wire.CAPABILITY_KEY
 
     def __init__(self, *contributions: object, store: Store | None = None, max_sessions: int = MAX_SESSIONS) -> None:
-        sessions = Sessions()
-        surroundings = Surroundings(store or MemoryStore(), sessions, _GIVES)
-        self._sessions = RecentSessions(sessions, max_sessions)
-        self._served: dict[str, ServedInterceptor] = {}
-        for contribution in contributions:
-            for interceptor in interceptors_of(contribution):
-                self._check(interceptor)
-                self._served[interceptor.name] = ServedInterceptor(interceptor, surroundings)
-
-    def _check(self, interceptor: Interceptor[..., Any]) -> None:
-        if interceptor.name in self._served:
-            raise DuplicateInterceptorError(interceptor.name, "is registered twice", field="name")
-        for need in sorted(interceptor.needs - _GIVES):
-            raise UnmetNeedError(interceptor.name, NEED_SENTENCES[need], field="needs")
-        try:
-            check_sendable(interceptor.descriptor.to_wire())
-        except UnsendableError as error:
-            raise DefinitionError(interceptor.name, f"its descriptor {error}") from None
+        self._service = InterceptorService(*contributions, store=store, max_sessions=max_sessions)
 
     @property
     def interceptors(self) -> tuple[Interceptor[..., Any], ...]:
         """The interceptors served, in the order of registration."""
-        return tuple(served.interceptor for served in self._served.values())
+        return self._service.interceptors
 
     def settings(self) -> dict[str, Any]:
         """Return the capability's settings.
@@ -96,7 +59,7 @@ class InterceptorsExtension(Extension):
         the response phase); `stateGroups`, whose state an interceptor shares where its name does not say. An invoker
         that does not read them gets -32602 from the interceptors concerned.
         """
-        return settings_of(self.interceptors)
+        return self._service.settings()
 
     def methods(self) -> Sequence[MethodBinding]:
         """Return the two methods."""
@@ -129,53 +92,22 @@ class InterceptorsExtension(Extension):
 
     def end_session(self, session_id: str) -> None:
         """Forget a session's state."""
-        self._sessions.end(session_id)
+        self._service.end_session(session_id)
 
     async def _advertise(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         result = await call_next(ctx)
         if ctx.method == "initialize" and isinstance(result, dict):
-            return add_to_handshake(result, self.settings())
+            return add_capability(result, self.settings(), handshake=True)
         return result
 
     async def _list(self, ctx: ServerRequestContext[Any, Any], params: ListParams) -> dict[str, Any]:
-        if params.event is not None and not isinstance(params.event, str):
-            raise MCPError(wire.INVALID_PARAMS, "Invalid params", {"reason": "event must be a string"})
-        descriptors = [
-            interceptor.descriptor.to_wire()
-            for interceptor in self.interceptors
-            if params.event is None or _hooks_into(interceptor, params.event)
-        ]
-        return {wire.INTERCEPTORS_KEY: descriptors}
+        try:
+            return self._service.listing(params.plain())
+        except ValueError as error:
+            raise MCPError(wire.INVALID_PARAMS, "Invalid params", {"reason": str(error)}) from None
 
     async def _invoke(self, ctx: ServerRequestContext[Any, Any], params: InvokeParams) -> dict[str, Any]:
         try:
-            served = self._find(params.name)
-            request = read_invocation(served.interceptor.name, params)
-            if served.takes_session and request.context.session_id is not None:
-                self._sessions.use(request.context.session_id)
-            return await served.invoke(request)
+            return await self._service.invoke(params.plain())
         except InvocationError as error:
-            raise _answer(error) from error
-
-    def _find(self, name: object) -> ServedInterceptor:
-        if not isinstance(name, str):
-            raise InvalidInvocationError("", "name must be the name of an interceptor")
-        served = self._served.get(name)
-        if served is None:
-            raise UnknownInterceptorError(name)
-        return served
-
-
-def _hooks_into(interceptor: Interceptor[..., Any], event: str) -> bool:
-    patterns: Iterable[str] = (pattern for hook in interceptor.descriptor.hooks for pattern in hook.events)
-    return any(overlaps(pattern, event) for pattern in patterns)
-
-
-def _answer(error: InvocationError) -> MCPError:
-    data = error.data
-    try:
-        check_sendable(data)
-    except UnsendableError:
-        # The peer's own words, echoed: a name, or keys in a reason.
-        data = {"interceptor": "", "reason": "the invocation holds text that is not Unicode"}
-    return MCPError(error.code, error.message, data)
+            raise MCPError(error.code, error.message, error_data(error)) from error

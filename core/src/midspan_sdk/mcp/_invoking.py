@@ -27,7 +27,7 @@ from midspan_sdk import (
 from midspan_sdk._model import faulty_fields
 from midspan_sdk._plain import NotPlainError, plain_object
 from midspan_sdk.mcp._calls import LostConnectionError, NoAnswerError, call
-from midspan_sdk.mcp._sendable import UnsendableError, check_sendable
+from midspan_sdk.serving._sendable import UnsendableError, check_sendable
 from midspan_sdk.wire import Phase
 
 ANSWER_MARGIN: Final = 1.0

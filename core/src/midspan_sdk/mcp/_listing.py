@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from midspan_sdk import Descriptor, PeerError, wire
 from midspan_sdk.mcp._calls import LostConnectionError, NoAnswerError, call
-from midspan_sdk.mcp._sendable import UnsendableError, check_sendable
+from midspan_sdk.serving._sendable import UnsendableError, check_sendable
 from midspan_sdk.wire import InterceptorType
 
 logger = logging.getLogger("midspan.mcp")

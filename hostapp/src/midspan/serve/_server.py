@@ -9,7 +9,7 @@ from mcp.server import Server
 
 from midspan.errors import OperatorError
 from midspan.plugins import Assembly
-from midspan_sdk import ChainEntry, DefinitionError, Interceptor
+from midspan_sdk import DefinitionError
 from midspan_sdk.mcp import InterceptorsExtension
 
 NAME = "midspan"
@@ -27,9 +27,8 @@ def interceptor_server(assembly: Assembly) -> Server[Any]:
     """
     if not assembly.interceptors:
         raise OperatorError(_nothing_to_serve(assembly))
-    entries = {entry.name: entry for entry in assembly.chain.entries}
     try:
-        extension = InterceptorsExtension(*(_as_configured(one, entries[one.name]) for one in assembly.interceptors))
+        extension = InterceptorsExtension(*assembly.chain.local_interceptors)
     except DefinitionError as error:
         raise OperatorError(str(error)) from error
     server = Server[Any](NAME, version=importlib_metadata.version(NAME))
@@ -53,20 +52,3 @@ def _nothing_to_serve(assembly: Assembly) -> str:
         return f"no plugin is enabled, so there is nothing to serve; {how}"
     names = ", ".join(repr(instance.name) for instance in assembly.instances)
     return f"no enabled plugin contributes interceptors ({names}), so there is nothing to serve; {how}"
-
-
-def _as_configured(interceptor: Interceptor[..., Any], entry: ChainEntry) -> Interceptor[..., Any]:
-    served = interceptor.bound()
-    policy = entry.overrides
-    hint = policy.priority_hint
-    served.descriptor = interceptor.descriptor.model_copy(
-        update={
-            "mode": entry.mode,
-            "fail_open": entry.fail_open,
-            "hooks": entry.hooks,
-            "priority_hint": interceptor.descriptor.priority_hint if hint is None else hint,
-        }
-    )
-    if policy.timeout_ms is not None:
-        served.timeout = policy.timeout_ms / 1000
-    return served

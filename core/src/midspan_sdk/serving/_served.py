@@ -28,9 +28,9 @@ from midspan_sdk._outcome import Outcome, result_of
 from midspan_sdk._plain import NotPlainError, plain_object
 from midspan_sdk._steps import Step, timeout_error
 from midspan_sdk._surroundings import Surroundings
-from midspan_sdk.mcp._capability import context_needs
-from midspan_sdk.mcp._params import InvocationRequest
-from midspan_sdk.mcp._sendable import check_sendable
+from midspan_sdk.serving._capability import context_needs
+from midspan_sdk.serving._reading import InvocationRequest
+from midspan_sdk.serving._sendable import check_sendable
 
 logger = logging.getLogger("midspan.mcp")
 
