@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
     from midspan.bridge import BridgeEndpoint
+    from midspan.exposing import Exposure
     from midspan.http import Front, Headers, HTTPRelay
     from midspan.interception import Deciding, Denials
     from midspan.relay import Backend, Judge, RestartPolicy, RestartWhen
@@ -74,6 +75,10 @@ class Gateway:
             with growing pauses. The new server gets the handshake that the client had with the old one.
         denials: what the sender of a blocked message is told.
         max_message: the longest message in bytes.
+        expose_interceptors: serve the chain's interceptors that run in this process to clients, as they are configured
+            there: the gateway answers `interceptors/list` and `interceptor/invoke` by itself, in the place of a server
+            that has them too, and advertises the capability. What they keep for a client's invocations is apart from
+            what they keep for the traffic.
 
     Raises:
         OperatorError: the backend is none that can be relayed to, or an argument does not fit it.
@@ -93,6 +98,7 @@ class Gateway:
         restart: RestartWhen = "never",
         denials: Denials | None = None,
         max_message: int = MAX_MESSAGE,
+        expose_interceptors: bool = False,
     ) -> None:
         self._source: object = backend
         self._is_url = isinstance(backend, str)
@@ -117,6 +123,7 @@ class Gateway:
         self._restart: RestartWhen = restart
         self._denials = denials
         self._max_message = max_message
+        self._exposure = _exposure(chain) if expose_interceptors else None
         self._served: HTTPRelay | BridgeEndpoint | None = None
 
     def _default_name(self) -> str:
@@ -166,7 +173,7 @@ class Gateway:
         upstream = Upstream(cast("str", self._source), self._headers)
         conversations = None
         if self._chain is not None:
-            conversations = Conversations(self._chain, self._name, self._denials)
+            conversations = Conversations(self._chain, self._name, self._denials, exposure=self._exposure)
         return HTTPRelay(upstream, conversations, max_message=self._max_message)
 
     def _bridge(self) -> BridgeEndpoint:
@@ -180,6 +187,7 @@ class Gateway:
             self._denials,
             max_message=self._max_message,
             restart=self._policy,
+            exposure=self._exposure,
         )
 
     async def run_stdio(self, streams: tuple[int, int] | None = None) -> int:
@@ -212,10 +220,14 @@ class Gateway:
         from midspan.interception import ChainJudge, ConnectionContext, acts, local_flow, local_user
         from midspan.relay import PassAll
 
-        if self._chain is None or not acts(self._chain):
+        if self._chain is None or (self._exposure is None and not acts(self._chain)):
             return PassAll()
         context = ConnectionContext(server=self._name, principal=local_user(), flow=local_flow())
-        return ChainJudge(self._chain, context, self._denials)
+        judge = ChainJudge(self._chain, context, self._denials)
+        if self._exposure is None:
+            return judge
+        self._exposure.start()
+        return self._exposure.around(judge)
 
     def asgi_app(
         self,
@@ -251,6 +263,8 @@ class Gateway:
 
     async def __aenter__(self) -> Self:
         """Start. Connects to nothing yet."""
+        if self._exposure is not None:
+            self._exposure.start()
         await self.endpoint.__aenter__()
         return self
 
@@ -300,6 +314,14 @@ def _narrowed(chain: Chain | None, events: Iterable[str] | None) -> Deciding | N
     from midspan.interception import narrowed
 
     return narrowed(chain, events)
+
+
+def _exposure(chain: Chain | None) -> Exposure:
+    if chain is None:
+        raise OperatorError("expose_interceptors serves the interceptors of a chain; give a chain too")
+    from midspan.exposing import Exposure
+
+    return Exposure(chain)
 
 
 def _header_fields(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

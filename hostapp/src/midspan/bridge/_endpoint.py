@@ -9,7 +9,7 @@ import secrets
 import uuid
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import anyio
 
@@ -64,6 +64,9 @@ from midspan.relay import (
 from midspan_sdk import Principal
 from midspan_sdk.events import INITIALIZE
 
+if TYPE_CHECKING:
+    from midspan.exposing import Exposure
+
 logger = logging.getLogger("midspan.gateway")
 
 _BUDGETS: Final = 4
@@ -93,6 +96,7 @@ class BridgeEndpoint:
         denials: what the sender of a blocked message is told.
         max_message: the longest message in bytes.
         restart: whether a server that ends during a session is started anew.
+        exposure: serves the chain's interceptors to clients.
     """
 
     def __init__(
@@ -104,8 +108,10 @@ class BridgeEndpoint:
         *,
         max_message: int,
         restart: RestartPolicy = NEVER,
+        exposure: Exposure | None = None,
     ) -> None:
         self._backend = backend
+        self._exposure = exposure
         self._chain = chain
         self._server = server
         self._denials = denials
@@ -126,7 +132,7 @@ class BridgeEndpoint:
 
     async def __aenter__(self) -> Self:
         """Make ready. No server is started yet."""
-        if self._chain is not None and not acts(self._chain):
+        if self._chain is not None and self._exposure is None and not acts(self._chain):
             self._chain = None
         return self
 
@@ -333,7 +339,8 @@ class BridgeEndpoint:
             return PassAll()
         flow = principal.id or f"anonymous:{session or uuid.uuid4().hex}"
         context = ConnectionContext(server=self._server, principal=principal, flow=flow, session=session)
-        return ChainJudge(self._chain, context, self._denials)
+        judge = ChainJudge(self._chain, context, self._denials)
+        return judge if self._exposure is None else self._exposure.around(judge)
 
     def _forget(self, session: Session) -> None:
         state = self._states.pop(session, None)

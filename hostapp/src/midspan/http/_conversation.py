@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
-from midspan.interception import ChainJudge
 from midspan.relay import Action, Deferred, JSONFaultError, MessageId, OversizedLine, Side, read
+
+if TYPE_CHECKING:
+    from midspan.exposing import InnerJudge
 
 
 class CancelledRequestError(Exception):
@@ -33,7 +36,7 @@ class Conversation:
         kept: whether a session of the server's keeps it beyond those.
     """
 
-    def __init__(self, judge: ChainJudge, session: str | None) -> None:
+    def __init__(self, judge: InnerJudge, session: str | None) -> None:
         self.session = session
         self.under_way = 0
         self.kept = False

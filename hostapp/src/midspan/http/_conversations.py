@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from midspan.http._conversation import Conversation
 from midspan.http._headers import Headers, value, values
@@ -17,6 +17,9 @@ from midspan.http._idle import IdleMap
 from midspan.interception import ChainJudge, ConnectionContext, Deciding, Denials, acts
 from midspan_sdk import Principal
 from midspan_sdk.events import INITIALIZE
+
+if TYPE_CHECKING:
+    from midspan.exposing import Exposure
 
 SESSION_HEADER: Final = b"mcp-session-id"
 VERSION_HEADER: Final = b"mcp-protocol-version"
@@ -62,12 +65,21 @@ class Conversations:
         denials: what the sender of a blocked message is told.
         idle: seconds after which a quiet session is forgotten.
         most: how many sessions are kept.
+        exposure: serves the chain's interceptors to clients.
     """
 
     def __init__(
-        self, chain: Deciding, server: str, denials: Denials | None = None, *, idle: float = _IDLE, most: int = _MOST
+        self,
+        chain: Deciding,
+        server: str,
+        denials: Denials | None = None,
+        *,
+        idle: float = _IDLE,
+        most: int = _MOST,
+        exposure: Exposure | None = None,
     ) -> None:
         self._chain = chain
+        self._exposure = exposure
         self._server = server
         self._denials = denials
         self._sessions = IdleMap[Conversation](
@@ -82,11 +94,13 @@ class Conversations:
 
     @property
     def acting(self) -> bool:
-        """Whether there is anything that could act on a message, or observe it."""
-        return acts(self._chain)
+        """Whether there is anything that could act on a message, observe it, or answer it."""
+        return self._exposure is not None or acts(self._chain)
 
     def could_act(self, method: str) -> bool:
         """Tell whether anything could act on a client's request or notification of this method, or on its answer."""
+        if self._exposure is not None and self._exposure.serves(method):
+            return True
         return self._chain.concerns(method, "request", "sending") or self._chain.concerns(
             method, "response", "receiving"
         )
@@ -126,7 +140,8 @@ class Conversations:
             # A session that began before this gateway did, or a server that gives out no session ids.
             context.negotiated(version.decode("ascii", "replace"))
         judge = ChainJudge(self._chain, context, self._denials, repeats=not stateless)
-        return Conversation(judge, session if own else None)
+        around = judge if self._exposure is None else self._exposure.around(judge, repeats=not stateless)
+        return Conversation(around, session if own else None)
 
     def leave(self, conversation: Conversation) -> None:
         """Note that a request is over. A conversation that no session keeps ends with its last request."""

@@ -2,7 +2,7 @@
 
 from midspan.interception._context import PROTOCOL_VERSION_KEY, ConnectionContext, local_flow, local_user
 from midspan.interception._deciding import Deciding, acts, narrowed
-from midspan.interception._denials import VERDICT_KEY, DenialDetail, DenialForm, Denials
+from midspan.interception._denials import VERDICT_KEY, DenialDetail, DenialForm, Denials, payload_of_answer
 from midspan.interception._judge import ANSWER_KEY, ChainJudge
 
 __all__ = [
@@ -19,4 +19,5 @@ __all__ = [
     "local_flow",
     "local_user",
     "narrowed",
+    "payload_of_answer",
 ]
