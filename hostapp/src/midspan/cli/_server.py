@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 import click
 
@@ -14,6 +14,7 @@ from midspan.errors import OperatorError
 if TYPE_CHECKING:
     from midspan.config import Config, RemoteServer, StdioServer
     from midspan.gateway import Gateway, TransportName
+    from midspan.interception import Denials
     from midspan.relay import RestartWhen
     from midspan_sdk import Chain
 
@@ -71,8 +72,11 @@ class ServerChoice:
             return configured(config, self.server, chain)
         if self.url is not None:
             transport = cast("TransportName", self.transport or "http")
-            return Gateway(self.url, chain, transport=transport, headers=_headers(self.headers))
-        return Gateway(self.command, chain, restart=cast("RestartWhen", self.restart or "never"))
+            return Gateway(
+                self.url, chain, transport=transport, headers=_headers(self.headers), **_towards_clients(config)
+            )
+        restart = cast("RestartWhen", self.restart or "never")
+        return Gateway(self.command, chain, restart=restart, **_towards_clients(config))
 
 
 def server_options(command: F) -> F:
@@ -124,6 +128,7 @@ def configured(config: Config, name: str, chain: Chain) -> Gateway:
             name=name,
             restart=server.restart,
             max_message=server.max_message,
+            **_towards_clients(config, name),
         )
     return Gateway(
         server.url,
@@ -132,7 +137,22 @@ def configured(config: Config, name: str, chain: Chain) -> Gateway:
         headers=server.headers,
         name=name,
         max_message=server.max_message,
+        **_towards_clients(config, name),
     )
+
+
+class _TowardsClients(TypedDict):
+    denials: Denials
+    expose_interceptors: bool
+
+
+def _towards_clients(config: Config, server: str | None = None) -> _TowardsClients:
+    """Return how a gateway meets the clients of a server, as arguments of it."""
+    from midspan.interception import Denials
+
+    table = config.gateway(server)
+    denials = Denials(detail=table.denial_detail, form=table.denials)
+    return {"denials": denials, "expose_interceptors": table.expose_interceptors}
 
 
 def _headers(lines: tuple[str, ...]) -> dict[str, str]:

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from midspan.config._client_json import servers_from_client_json
     from midspan.config._faults import Fault, fault_of, keys_of, type_text, unknown_key
     from midspan.config._load import Config, load_config, validated
-    from midspan.config._model import HookTable, InterceptorTable, PluginSettings, PolicyTable, PriorityTable, Settings
+    from midspan.config._model import (
+        GatewayTable,
+        HookTable,
+        InterceptorTable,
+        PluginSettings,
+        PolicyTable,
+        PriorityTable,
+        Settings,
+    )
     from midspan.config._resolved import RemoteServer, StdioServer
     from midspan.config._servers import ServerTable
     from midspan.config._values import expand
@@ -29,6 +37,7 @@ __all__ = [
     "Config",
     "ConfigSource",
     "Fault",
+    "GatewayTable",
     "HookTable",
     "InterceptorTable",
     "PluginSettings",
@@ -56,6 +65,7 @@ __all__ = [
 _HEAVY = {
     "Config": "_load",
     "Fault": "_faults",
+    "GatewayTable": "_model",
     "HookTable": "_model",
     "InterceptorTable": "_model",
     "PluginSettings": "_model",

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from midspan.config._faults import fault_of
 from midspan.config._find import find_config
-from midspan.config._model import PluginSettings, Settings
+from midspan.config._model import GatewayTable, PluginSettings, Settings
 from midspan.config._resolved import RemoteServer, StdioServer
 from midspan.config._servers import ServerTable
 from midspan.config._source import ConfigSource, read_source
@@ -56,6 +56,18 @@ class Config:
         if table is None:
             raise self.source.error(f"there is no server {name!r}{self._hint(name)}")
         return table.resolved(environ, source=self.source, place=("servers", name))
+
+    def gateway(self, server: str | None = None) -> GatewayTable:
+        """Return how the gateway meets the clients of a server.
+
+        Args:
+            server: the name of its table, whose own words win; None for one that has no table.
+        """
+        table = None if server is None else self.servers.get(server)
+        if table is None:
+            return self.settings.gateway
+        said = {key: value for key in GatewayTable.model_fields if (value := getattr(table, key)) is not None}
+        return self.settings.gateway.model_copy(update=said)
 
     def _hint(self, name: str) -> str:
         if self.source.path is None:

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr
 
 from midspan.config._base import Table, TableName
 from midspan.config._durations import milliseconds
+from midspan.config._resolved import DenialAs, DenialDetail
 from midspan.config._servers import ServerTable
 
 Milliseconds = Annotated[int, BeforeValidator(milliseconds)]
@@ -85,13 +86,30 @@ class PluginSettings(PolicyTable):
     interceptors: dict[StrictStr, InterceptorTable] = Field(default_factory=dict)
 
 
+class GatewayTable(Table):
+    """How the gateway meets clients: `[gateway]`, for all servers that do not say otherwise.
+
+    Attributes:
+        denials: how a blocked `tools/call` is answered: with a tool `result`, which a model reads, or a JSON-RPC
+            `error`, as all other requests are.
+        denial_detail: how much a denial says: `none`, the `rule` that blocked, or its `reason` too.
+        expose_interceptors: serve the interceptors to clients, which may then list and invoke them.
+    """
+
+    denials: DenialAs = "result"
+    denial_detail: DenialDetail = "rule"
+    expose_interceptors: StrictBool = False
+
+
 class Settings(Table):
     """The whole file.
 
     Attributes:
+        gateway: how the gateway meets clients.
         plugins: plugin instances by name, in the order of the file.
         servers: servers to guard by name, in the order of the file.
     """
 
+    gateway: GatewayTable = Field(default_factory=GatewayTable)
     plugins: dict[TableName, PluginSettings] = Field(default_factory=dict)
     servers: dict[TableName, ServerTable] = Field(default_factory=dict)

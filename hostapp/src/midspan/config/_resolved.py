@@ -12,6 +12,8 @@ from typing import Literal
 
 Restart = Literal["never", "on-failure", "always"]
 Transport = Literal["http", "sse"]
+DenialAs = Literal["result", "error"]
+DenialDetail = Literal["none", "rule", "reason"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

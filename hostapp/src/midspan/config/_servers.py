@@ -7,11 +7,20 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictStr, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StrictBool,
+    StrictStr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from midspan._web import field_names, field_value
 from midspan.config._base import Table
-from midspan.config._resolved import RemoteServer, Restart, StdioServer, Transport
+from midspan.config._resolved import DenialAs, DenialDetail, RemoteServer, Restart, StdioServer, Transport
 from midspan.config._server_rules import (
     Rule,
     argument,
@@ -74,6 +83,9 @@ class ServerTable(Table):
         transport: how `url` speaks: `http` is streamable HTTP, `sse` the older HTTP+SSE.
         headers: header fields for `url`, added to every request.
         max_message: the longest message, in bytes; in the file a size such as "64MiB".
+        denials: in the place of what `[gateway]` says, for this server; as are the next two.
+        denial_detail: see there.
+        expose_interceptors: see there.
     """
 
     command: Annotated[StrictStr, _text(program)] | None = None
@@ -89,6 +101,9 @@ class ServerTable(Table):
         default_factory=dict, repr=False
     )
     max_message: Annotated[int, BeforeValidator(size)] = MAX_MESSAGE
+    denials: DenialAs | None = None
+    denial_detail: DenialDetail | None = None
+    expose_interceptors: StrictBool | None = None
 
     @field_validator("args", "env", "cwd", "restart", mode="before")
     @classmethod

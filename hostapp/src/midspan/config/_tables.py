@@ -19,7 +19,7 @@ NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 NAME_FORM = "a name takes lower-case letters, digits and hyphens, and starts with a letter"
 
-TOP_KEYS = ("plugins", "servers")
+TOP_KEYS = ("gateway", "plugins", "servers")
 PLUGIN_KEYS = (
     "config",
     "distribution",
