@@ -78,7 +78,11 @@ def test_the_light_reading_knows_the_same_keys_as_the_model() -> None:
     [
         ("[plugins.pii]\nenabeld = true\n", ":2: plugins.pii.enabeld: ", "unknown key; did you mean 'enabled'?"),
         ("\n[plugin.pii]\nenabled = true\n", ":2: plugin: ", "unknown key; did you mean 'plugins'?"),
-        ("[interceptor_servers.x]\n", ":1: interceptor_servers: ", "unknown key; known here: gateway, plugins, servers"),
+        (
+            "[interceptor_servers.x]\n",
+            ":1: interceptor_servers: ",
+            "unknown key; known here: gateway, plugins, servers",
+        ),
         ("plugins = 3\n", ":1: plugins: ", "must be a table"),
         ("[plugins]\npii = true\n", ":2: plugins.pii: ", "must be a table: [plugins.pii]"),
         ("[plugins.PII]\n", ":1: plugins.PII: ", "lower-case letters, digits and hyphens"),
