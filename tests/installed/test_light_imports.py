@@ -37,6 +37,7 @@ def top_level(names: set[str]) -> set[str]:
         "midspan_sdk.events",
         "midspan_sdk.hookspecs",
         "midspan_sdk.payload",
+        "midspan_sdk.serving",
         "midspan_sdk.testing",
         "midspan_sdk.wire",
     ],
@@ -54,27 +55,30 @@ def test_the_sdk_is_imported_without_the_mcp_sdk(module: str) -> None:
     [
         ((), "midspan.relay"),
         (("--config", "{config}"), "midspan.interception"),
+        (("--config", "{exposing}"), "midspan.exposing"),
     ],
-    ids=["relay only", "first-party plugins enabled"],
+    ids=["relay only", "first-party plugins enabled", "and exposed"],
 )
 def test_a_run_from_stdio_to_stdio_never_imports_the_mcp_sdk(
     options: tuple[str, ...], needed: str, tmp_path: Path
 ) -> None:
-    config = tmp_path / "guards.toml"
+    config, exposing = tmp_path / "guards.toml", tmp_path / "exposing.toml"
     config.write_text(
         "[plugins.policy]\nenabled = true\nconfig = { deny = ['rm'] }\n"
         "[plugins.secrets]\nenabled = true\n"
         f"[plugins.audit]\nenabled = true\nconfig = {{ path = '{tmp_path / 'audit.jsonl'}' }}\n",
         encoding="utf-8",
     )
+    exposing.write_text(f"{config.read_text()}[gateway]\nexpose_interceptors = true\n", encoding="utf-8")
     messages: list[dict[str, Any]] = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "ls", "arguments": {"path": "/"}}},
         {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "rm", "arguments": {"path": "/"}}},
+        {"jsonrpc": "2.0", "id": 4, "method": "interceptors/list"},
     ]
     # `-v` writes down each import of the whole run, `import_module` included; the server does not inherit it.
     command = [sys.executable, "-v", "-m", "midspan", "run"]
-    command += [option.format(config=config) for option in options]
+    command += [option.format(config=config, exposing=exposing) for option in options]
     done = subprocess.run(
         [*command, "--", sys.executable, "-c", SERVER],
         input="".join(json.dumps(message) + "\n" for message in messages),
