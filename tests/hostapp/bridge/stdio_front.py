@@ -14,8 +14,7 @@ import anyio
 
 from midspan.gateway import Gateway, TransportName
 from midspan_sdk import Chain, Interceptor
-
-from ..http.wire import PATIENCE, Answer, Handler, Message, Seen, notification, raw_server, request, result
+from tests.hostapp.http.wire import PATIENCE, Answer, Handler, Message, Seen, notification, raw_server, request, result
 
 INITIALIZED = notification("notifications/initialized")
 SESSION = (("mcp-session-id", "s-1"),)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from midspan_sdk import mutator, validator
+from tests.hostapp.http.wire import Answer, call, notification, request, result
 
-from ..http.wire import Answer, call, notification, request, result
 from .stdio_front import (
     INITIALIZED,
     JSON,

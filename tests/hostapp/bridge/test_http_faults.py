@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from ..http.wire import Answer, call, notification, result, stateless_call
+from tests.hostapp.http.wire import Answer, call, notification, result, stateless_call
+
 from .stdio_front import JSON, after_handshake, error, event, fronted, initialize, keys
 
 pytestmark = pytest.mark.anyio
