@@ -26,9 +26,11 @@ def initialize(version: str = "2025-11-25") -> bytes:
     return request("init", "initialize", {"protocolVersion": version, "capabilities": {}})
 
 
-def initialized(version: str = "2025-11-25") -> bytes:
+def initialized(version: str = "2025-11-25", message_id: object = "init") -> bytes:
     """Return its answer."""
-    return result("init", {"protocolVersion": version, "capabilities": {}, "serverInfo": {"name": "raw"}})
+    return result(
+        message_id, {"protocolVersion": version, "capabilities": {}, "serverInfo": {"name": "raw", "version": "1"}}
+    )
 
 
 def error(message_id: object, code: int, message: str) -> bytes:
@@ -57,7 +59,9 @@ async def shake(answer: Answer, *, session: bool = True, version: str = "2025-11
     """Answer what belongs to the beginning and the end of a session; return whether the request did."""
     method = answer.request.json().get("method") if answer.request.method == "POST" else answer.request.method
     if method == "initialize":
-        await answer.send(initialized(version), fields=(*JSON, *(SESSION if session else ())))
+        await answer.send(
+            initialized(version, answer.request.json()["id"]), fields=(*JSON, *(SESSION if session else ()))
+        )
     elif method == "notifications/initialized":
         await answer.send(status="202 Accepted", fields=())
     elif method == "GET":

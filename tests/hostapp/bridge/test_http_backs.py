@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from typing import Any
 
 import pytest
@@ -304,10 +305,8 @@ async def test_interceptors_act_on_both_kinds_of_back(transport: str) -> None:
 
 
 async def test_an_unreachable_server_is_told_of_and_found_again() -> None:
-    listener = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
-    port = listener.sockets[0].getsockname()[1]
-    listener.close()
-    await listener.wait_closed()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
     async with to_url(f"http://127.0.0.1:{port}/mcp") as front:
         answer = json.loads(await front.ask(call(1)))
         assert (answer["id"], answer["error"]["code"]) == (1, -32603)
