@@ -204,6 +204,20 @@ async def test_a_stream_that_ends_after_its_answer_leaves_the_connection_for_the
     assert len(connections) < 3
 
 
+async def test_a_stream_that_stays_open_behind_its_answer_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("midspan.bridge._http_connection._LINGER", 0.0)
+    closed = asyncio.Event()
+
+    async def server(answer: Answer) -> None:
+        await answer.stream(event(result(1, {})), end=False)
+        await answer.gone()
+        closed.set()
+
+    async with fronted(server) as front:
+        assert await front.ask(call(1)) == result(1, {})
+        await closed.wait()
+
+
 async def test_requests_are_under_way_together_and_answered_in_any_order() -> None:
     second = asyncio.Event()
 
@@ -358,7 +372,8 @@ async def test_when_the_client_dies_everything_is_closed() -> None:
     assert front.seen[-1].method == "DELETE"
 
 
-async def test_a_client_that_does_not_read_stops_the_reading_from_the_server() -> None:
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_a_client_that_does_not_read_stops_the_reading_from_the_server(transport: str) -> None:
     line = notification("notifications/message", {"data": "x" * 65_000})
     written = 0
     stalled = asyncio.Event()
@@ -366,7 +381,10 @@ async def test_a_client_that_does_not_read_stops_the_reading_from_the_server() -
 
     async def server(answer: Answer) -> None:
         nonlocal written
-        await answer.stream(end=False)
+        if answer.request.method == "POST" and transport == "sse":
+            await answer.send(status="202 Accepted", fields=())
+            return
+        await answer.stream(event(b"/mcp", event="endpoint"), end=False)
         for _ in range(total):
             try:
                 async with asyncio.timeout(0.3):
@@ -378,7 +396,7 @@ async def test_a_client_that_does_not_read_stops_the_reading_from_the_server() -
         await answer.write(event(result(1, {})))
         await answer.end()
 
-    async with fronted(server) as front:
+    async with fronted(server, transport=transport) as front:
         front.pause()
         await front.send(call(1))
         await stalled.wait()

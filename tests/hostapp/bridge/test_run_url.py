@@ -173,7 +173,7 @@ def older(status: str, body: bytes) -> Handler:
     [
         (
             "400 Bad Request",
-            b'{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad Request: Missing session ID"}}',
+            b'{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Missing session ID"}}',
         ),
         ("404 Not Found", b""),
     ],
