@@ -192,7 +192,9 @@ async def to_url(
             with anyio.fail_after(PATIENCE):
                 yield front
                 front.half_close()
-                await running
+                await asyncio.wait({running})
+                if not running.cancelled():
+                    running.result()
         finally:
             front.die()
             with anyio.CancelScope(shield=True):

@@ -372,6 +372,20 @@ async def test_when_the_client_dies_everything_is_closed() -> None:
     assert front.seen[-1].method == "DELETE"
 
 
+async def test_a_gateway_that_is_cancelled_leaves_nothing_open() -> None:
+    gone = asyncio.Event()
+
+    async def server(answer: Answer) -> None:
+        await answer.stream(event(PROGRESS), end=False)
+        await answer.gone()
+        gone.set()
+
+    async with fronted(server) as front:
+        await front.ask(call(1))
+        front.running.cancel()
+        await gone.wait()
+
+
 @pytest.mark.parametrize("transport", ["http", "sse"])
 async def test_a_client_that_does_not_read_stops_the_reading_from_the_server(transport: str) -> None:
     line = notification("notifications/message", {"data": "x" * 65_000})

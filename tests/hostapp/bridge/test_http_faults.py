@@ -178,6 +178,23 @@ async def test_a_session_that_the_server_has_ended_ends_the_process(body: bytes,
     assert "DELETE" not in [one.method for one in front.seen]
 
 
+async def test_a_method_that_is_not_known_ends_no_session() -> None:
+    body = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}}'
+    async with fronted(after_handshake(sends(body, "404 Not Found"))) as front:
+        await front.shake_hands()
+        assert await front.ask(call(1)) == body
+        front.half_close()
+        assert await front.running == 0
+
+
+async def test_a_batch_of_one_is_refused_as_a_whole() -> None:
+    body = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}'
+    async with fronted(keys(sends(body, "400 Bad Request"), sends(b"[" + body + b"]"))) as front:
+        assert await front.ask(b"[" + call(1) + b"]") == body.replace(b"null", b"1")
+        assert await front.ask(call(1)) == b"[" + body + b"]"
+        assert await front.receive() == error(1, -32603, "the server gave no answer (HTTP 200)")
+
+
 async def test_a_stateless_request_ends_no_session() -> None:
     async def server(answer: Answer) -> None:
         assert answer.request.header("mcp-session-id") is None

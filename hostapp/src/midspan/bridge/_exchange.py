@@ -6,7 +6,7 @@ import asyncio
 
 from midspan.bridge._splice import spans, splice
 from midspan.http import Headers
-from midspan.relay import Message, MessageId
+from midspan.relay import Message, MessageId, write
 
 
 class Exchange:
@@ -45,7 +45,7 @@ class Exchange:
 def readdressed(answer: bytes, exchange: Exchange) -> bytes:
     """Return an answer with the id of the only request that it can answer, every other byte as it came."""
     own = spans(exchange.line, "id")
-    text = exchange.line[slice(*own[-1])]
+    text = exchange.line[slice(*own[-1])] if own else write(next(iter(exchange.owed)))
     found = spans(answer, "id")
     if found:
         return splice(answer, [(span, text) for span in found])

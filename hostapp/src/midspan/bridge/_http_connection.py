@@ -299,8 +299,10 @@ class HTTPConnection:
 
     async def _refused(self, status: int, body: bytes, exchange: Exchange) -> None:
         """Give the error of a refused request: the server's own, or what its status says."""
+        own: dict[str, Any] = {}
         with contextlib.suppress(JSONFaultError):
-            if isinstance(object_or_empty(read(body).value).get("error"), dict):
+            own = object_or_empty(object_or_empty(read(body).value).get("error"))
+            if own:
                 await self._give(one_line(body), exchange)
         code, text = INTERNAL_ERROR, f"the server refused the request (HTTP {status})"
         if status == 404 and value(exchange.fields, SESSION_HEADER) is None:
@@ -310,7 +312,8 @@ class HTTPConnection:
         elif status in (401, 403):
             text = f"the server does not let the client in (HTTP {status}); give credentials with --header"
         await self._fail(exchange, code, text)
-        self._check_session(status, exchange.fields)
+        if own.get("code") != METHOD_NOT_FOUND:
+            self._check_session(status, exchange.fields)
 
     def _check_session(self, status: int, sent: Headers) -> None:
         """Note the end of the session, which a server tells by refusing a message of it as unknown."""
@@ -370,7 +373,7 @@ class HTTPConnection:
             if owner is not None and outline.id is not None:
                 self._note(owner, line)
                 exchange_id = outline.id
-            elif exchange is not None and len(found) == len(exchange.owed) == 1:
+            elif exchange is not None and len(found) == len(exchange.owed) == 1 and line.lstrip().startswith(b"{"):
                 # A server that refuses a request before it has read it does not know the id.
                 owner = exchange
                 exchange_id = next(iter(exchange.owed))
