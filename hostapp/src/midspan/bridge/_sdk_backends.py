@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -65,7 +66,12 @@ class SDKBackend:
         Raises:
             ConnectError: it cannot be opened, or serves another connection already.
         """
-        return await SDKConnection(self._streams()).open()
+        connection = SDKConnection(self._streams())
+        try:
+            return await connection.open()
+        except asyncio.CancelledError:
+            connection.kill()
+            raise
 
     def _streams(self) -> Streams:
         source = self._source
@@ -78,7 +84,13 @@ class SDKBackend:
                 raise ConnectError("the transport serves one connection; give a function that returns a new one")
             self._taken = True
             return source
-        return source()
+        try:
+            made = source()
+        except Exception as error:
+            raise ConnectError(f"the transport cannot be made: {_words(error)}") from error
+        if not hasattr(made, "__aenter__"):
+            raise ConnectError(f"the function must return one of the SDK's transports, not {type(made).__name__}")
+        return made
 
 
 def sdk_backend(source: object) -> SDKBackend:
@@ -87,11 +99,23 @@ def sdk_backend(source: object) -> SDKBackend:
     Raises:
         OperatorError: it is neither.
     """
+    if isinstance(source, type) or inspect.iscoroutinefunction(source):
+        raise OperatorError(
+            f"the backend must be a function that returns a transport, and {source.__name__} is "
+            f"{'a class' if isinstance(source, type) else 'async'}"
+        )
     if isinstance(source, Server | MCPServer) or hasattr(source, "__aenter__") or callable(source):
         return SDKBackend(source)  # pyright: ignore[reportArgumentType, reportUnknownArgumentType] - checked as far as can be
     raise OperatorError(
         f"the backend must be a URL, a command as a list, a transport or a server, not {type(source).__name__}"
     )
+
+
+def _words(error: BaseException) -> str:
+    """Return what an exception says, in one line; of a group the first one's."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return one_line(str(error) or type(error).__name__)
 
 
 @asynccontextmanager
@@ -110,6 +134,14 @@ async def _running(server: Server[Any]) -> AsyncGenerator[tuple[Any, Any]]:
             group.cancel_scope.deadline = anyio.current_time() + _END
 
 
+def _pair(streams: Any) -> tuple[Any, Any]:
+    try:
+        incoming, outgoing = streams
+    except (TypeError, ValueError):
+        raise TypeError(f"{type(streams).__name__} is not the pair of streams that a transport gives") from None
+    return incoming, outgoing
+
+
 class SDKConnection:
     """One connection.
 
@@ -123,6 +155,7 @@ class SDKConnection:
         self._lines = LineQueue()
         self._stamps = Stamps()
         self._listings: set[object] = set()
+        self._failed = False
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # A task of its own: the SDK's transports are left by the task that entered them.
         self._running = asyncio.create_task(self._run())
@@ -136,29 +169,34 @@ class SDKConnection:
         await asyncio.wait({self._opened, self._running}, return_when=asyncio.FIRST_COMPLETED)
         if not self._opened.done():
             error = self._running.exception()
-            raise ConnectError(f"cannot connect: {one_line(str(error) or type(error).__name__)}") from error
+            assert error is not None
+            raise ConnectError(f"cannot connect: {_words(error)}") from error
         return self
 
     async def _run(self) -> None:
         try:
-            async with self._streams as (incoming, outgoing), anyio.create_task_group() as group:
+            async with self._streams as streams, anyio.create_task_group() as group:
+                incoming, outgoing = _pair(streams)
                 self._opened.set_result(None)
                 group.start_soon(self._say, outgoing)
-                async for item in incoming:
-                    if isinstance(item, Exception):
-                        logger.warning("the server's transport reports: %s", one_line(str(item)))
-                    else:
-                        await self._hear(item)
+                with contextlib.suppress(BrokenPipeError):  # nobody takes what it says any more
+                    async for item in incoming:
+                        await self._take(item)
                 group.cancel_scope.cancel()
-        except BrokenPipeError:
-            pass
         except Exception as error:
             if not self._opened.done():
                 raise
+            self._failed = True
             logger.exception("the server ended with an error", exc_info=error)
         finally:
             self._lines.close()
             self.from_server.close()
+
+    async def _take(self, item: SessionMessage | Exception) -> None:
+        if isinstance(item, SessionMessage):
+            await self._hear(item)
+        else:  # its text may quote what the server said
+            logger.warning("dropped what the server said: its transport cannot read it (%s)", type(item).__name__)
 
     async def _hear(self, item: SessionMessage) -> None:
         message = item.message
@@ -232,14 +270,14 @@ class SDKConnection:
         """Do nothing: the server is no process of its own here."""
 
     async def stop(self, *, signalled: bool = False) -> int:
-        """End the connection. Returns 0."""
+        """End the connection. Returns 0, or 1 when it had failed."""
         self._lines.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_END):
                 await asyncio.wait({self._running})
         self.kill()
         await asyncio.gather(self._running, return_exceptions=True)
-        return 0
+        return 1 if self._failed else 0
 
     def kill(self) -> None:
         """End the connection at once."""

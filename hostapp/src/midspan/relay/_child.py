@@ -30,6 +30,11 @@ class SpawnError(ConnectError):
     """The server could not be started. The text says which command, why, and what to do."""
 
 
+def not_found(program: str) -> SpawnError:
+    """Return the error for a program that is not there."""
+    return SpawnError(f"cannot start {program!r}: not found; install it or give its full path")
+
+
 class ChildProcess:
     """A running server.
 
@@ -126,8 +131,10 @@ async def spawn(
             start_new_session=True,
             bufsize=0,
         )
-    except FileNotFoundError:
-        raise SpawnError(f"cannot start {command[0]!r}: not found; install it or give its full path") from None
+    except FileNotFoundError as error:
+        if cwd is not None and error.filename == os.fspath(cwd):
+            raise SpawnError(f"cannot start {command[0]!r}: its working directory is not there: {cwd}") from None
+        raise not_found(command[0]) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise SpawnError(f"cannot start {command[0]!r}: {reason}") from error

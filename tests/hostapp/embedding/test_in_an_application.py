@@ -130,7 +130,7 @@ async def test_a_chain_that_is_empty_only_relays() -> None:
         ("http://h/m\ncp", "cannot relay to 'http://h/mcp': it is no URL"),
         ("http://u:secret@h/mcp", "cannot relay to 'http://h/mcp' with credentials in the URL; let the client send an"),
         ("http://h/#x", "cannot relay to 'http://h/': a fragment is never sent to a server; leave it out"),
-        (7, "the backend must be a URL, not int"),
+        (7, "the backend must be a URL, a command as a list, a transport or a server, not int"),
     ],
 )
 def test_a_backend_that_is_no_url_is_refused_and_no_secret_in_it_shown(backend: Any, line: str) -> None:
