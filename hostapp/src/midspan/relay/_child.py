@@ -132,7 +132,7 @@ async def spawn(
             bufsize=0,
         )
     except FileNotFoundError as error:
-        if cwd is not None and error.filename == os.fspath(cwd):
+        if cwd is not None and str(error.filename) == str(cwd):
             raise SpawnError(f"cannot start {command[0]!r}: its working directory is not there: {cwd}") from None
         raise not_found(command[0]) from None
     except (OSError, ValueError) as error:
