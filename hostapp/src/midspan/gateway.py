@@ -54,8 +54,8 @@ class Gateway:
         async with chain:
             await Gateway(["npx", "some-server"], chain).run_stdio()
 
-    Both eras of the protocol pass: the handshake revisions and 2026-07-28. With no interceptor acting, neither side can
-    tell that the gateway is there.
+    Both eras of the protocol pass: the handshake revisions and 2026-07-28. A message that no interceptor acts on passes
+    as it came.
 
     Args:
         backend: the server: a URL; a command as a list, which is started for each connection; an `MCPServer` or
@@ -70,8 +70,8 @@ class Gateway:
             reached over streamable HTTP by an HTTP front, and these replace them.
         env: the whole environment of a command; by default this process's.
         cwd: the working directory of a command; by default this process's.
-        name: what interceptors know the server by; by default the URL's host and port, the command's name, or the
-            object's, else `server`.
+        name: what interceptors know the server by; by default the URL's host and port, the command's name, the
+            server object's name, or `server`.
         restart: whether a command that ends while clients use it is started anew: `never`, `on-failure` or `always`,
             with growing pauses. The new server gets the handshake that the client had with the old one.
         denials: what the sender of a blocked message is told.
