@@ -122,10 +122,13 @@ class BridgeEndpoint:
         self._states: dict[Session, str] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._streams: set[anyio.CancelScope] = set()
+        self._ready = False
         self._stopping = False
 
     async def __aenter__(self) -> Self:
         """Make ready. No server is started yet."""
+        self._ready = True
+        self._stopping = False
         if self._chain is not None and not acts(self._chain):
             self._chain = None
         return self
@@ -134,6 +137,7 @@ class BridgeEndpoint:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """End all sessions and their servers."""
+        self._ready = False
         self._sessions.clear()
         self._shared.clear()
         while self._ending:
@@ -147,6 +151,8 @@ class BridgeEndpoint:
 
     async def serve(self, client: Client) -> None:
         """Answer one request."""
+        if not self._ready:  # nobody would end the servers that are started
+            raise RuntimeError("the gateway is not running: use `async with gateway:`")
         if client.method not in _METHODS:
             await client.answer(405, headers=[(b"allow", ", ".join(_METHODS).encode())])
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from midspan.errors import OperatorError
 from midspan_sdk import Chain, ChainEntry, ChainExecutionResult, Exchange, InvocationContext
@@ -48,7 +48,7 @@ class _Narrowed:
     """A chain that takes some events only."""
 
     def __init__(self, chain: Chain, events: Sequence[str]) -> None:
-        self._chain = chain
+        self.whole = chain
         self._events = events
         self.execute = chain.execute
         self.may_suspend = chain.may_suspend
@@ -56,10 +56,10 @@ class _Narrowed:
 
     @property
     def entries(self) -> Sequence[ChainEntry]:
-        return self._chain.entries
+        return self.whole.entries
 
     def concerns(self, event: str, phase: Phase, direction: Direction | None = None, *, error: bool = False) -> bool:
-        return matches_any(self._events, event) and self._chain.concerns(event, phase, direction, error=error)
+        return matches_any(self._events, event) and self.whole.concerns(event, phase, direction, error=error)
 
 
 def narrowed(chain: Chain, events: Iterable[str]) -> Deciding:
@@ -70,13 +70,18 @@ def narrowed(chain: Chain, events: Iterable[str]) -> Deciding:
         events: JSON-RPC methods, or globs whose `*` crosses `/`.
 
     Raises:
-        OperatorError: it is a single string.
+        OperatorError: it is a single string, empty, or has something else than texts in it.
     """
     if isinstance(events, str):
         raise OperatorError(f"events is a list of methods or globs, such as [{events!r}]")
-    return _Narrowed(chain, tuple(events))
+    patterns = tuple(events)
+    if not patterns or not all(pattern and isinstance(cast("object", pattern), str) for pattern in patterns):
+        raise OperatorError("events is a list of methods or globs, such as ['tools/call']; leave it out for all")
+    return _Narrowed(chain, patterns)
 
 
 def acts(chain: Deciding) -> bool:
     """Tell whether there is anything that could act on a message, or observe it."""
+    if isinstance(chain, _Narrowed):
+        return acts(chain.whole)
     return bool(chain.entries) or chain.concerns(TOOLS_CALL, "request")
