@@ -12,8 +12,7 @@ import anyio
 
 from midspan.interception import Denials
 from midspan_sdk import Chain, Interceptor, Observer
-
-from ..http.wire import (
+from tests.hostapp.http.wire import (
     HANDSHAKE,
     JSON_HEADERS,
     STATELESS_META,
@@ -26,7 +25,7 @@ from ..http.wire import (
     read_head,
     stateless,
 )
-from ..relay.harness import Step, poll, program, server_command
+from tests.hostapp.relay.harness import Step, poll, program, server_command
 
 PATIENCE = 20.0
 HOLD: Step = ("read", 0)
@@ -61,9 +60,14 @@ async def fronted(
                 yield link
 
 
+def lines_seen(log: Path) -> list[bytes]:
+    """Return what the servers got, line by line."""
+    return log.read_bytes().split(b"\n")[:-1] if log.exists() else []
+
+
 def seen(log: Path) -> list[dict[str, Any]]:
     """Return what the servers got."""
-    return [json.loads(line) for line in log.read_bytes().split(b"\n")[:-1]] if log.exists() else []
+    return [json.loads(line) for line in lines_seen(log)]
 
 
 async def seen_reaches(log: Path, count: int) -> list[dict[str, Any]]:

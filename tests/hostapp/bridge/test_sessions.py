@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ..http.wire import HANDSHAKE, JSON_HEADERS, Fields, notification
-from ..relay.harness import alive, b64, gone, request, result, send, server_command, written
-from .fronted import (
+from tests.hostapp.bridge.fronted import (
     HOLD,
     JSON_ONLY,
     begin,
     fronted,
     initialize,
+    lines_seen,
     listen,
     progress,
     seen,
@@ -22,6 +21,8 @@ from .fronted import (
     stream,
     telling,
 )
+from tests.hostapp.http.wire import HANDSHAKE, JSON_HEADERS, Fields, notification
+from tests.hostapp.relay.harness import alive, b64, gone, request, result, send, server_command, written
 
 pytestmark = pytest.mark.anyio
 
@@ -225,17 +226,18 @@ async def test_what_the_server_asks_reaches_the_client_and_its_answer_the_server
             assert await events.raw() == asked
             assert (await link.post(answer, session=session)).status == 202
             assert [one["id"] for one in await events.rest()] == [number]
-    assert log.read_bytes().split(b"\n").count(answer) == 2
+    assert lines_seen(log).count(answer) == 2
 
 
-async def test_what_the_server_says_by_itself_waits_for_the_stream(log: Path) -> None:
+async def test_what_the_server_says_by_itself_waits_for_the_stream(log: Path, tmp_path: Path) -> None:
     changed = notification("notifications/tools/list_changed", {})
     asked = request("r", "roots/list")
     async with fronted(log) as link:
         session = await begin(link)
-        told = telling({"method": "notifications/initialized"}, send(changed, asked))
+        steps = send(changed, asked), ("tell", str(tmp_path / "said"))
+        told = telling({"method": "notifications/initialized"}, *steps)
         assert (await link.post(told, session=session)).status == 202
-        await link.post(request(1, "ping"), session=session)
+        await written(tmp_path / "said")
         events = await listen(link, session)
         assert [await events.raw(), await events.raw()] == [changed, asked]
         await link.post(telling({"method": "notifications/x"}, send(changed)), session=session)
@@ -253,7 +255,7 @@ async def test_a_cancelled_request_ends_and_its_late_answer_goes_to_nobody(log: 
         assert (await link.post(cancel, session=session)).status == 202
         assert [one["error"]["code"] for one in await events.rest()] == [-32800]
         assert (await link.post(request(2, "ping"), session=session)).json()["id"] == 2
-    assert cancel in log.read_bytes().split(b"\n")
+    assert cancel in lines_seen(log)
 
 
 async def test_who_waits_does_not_wait_for_a_server_that_is_slow_to_end(log: Path, tmp_path: Path) -> None:
