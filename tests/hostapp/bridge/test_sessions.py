@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
+import midspan.bridge._sessions as sessions
 from tests.hostapp.bridge.fronted import (
     HOLD,
     JSON_ONLY,
@@ -277,3 +279,44 @@ async def test_lines_that_are_no_messages_are_dropped(log: Path) -> None:
         session = await begin(link)
         response = await link.post(request(1, "a", None, send(*garbage, result(1, {}))), session=session)
         assert response.json() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+
+
+async def test_requests_that_wait_for_answers_keep_no_room_from_others(log: Path) -> None:
+    async with fronted(log, max_message=100_000) as link:
+        fields = [*HANDSHAKE, ("mcp-session-id", await begin(link))]
+        for number in range(6):
+            body = request(number, "a", {"x": "x" * 90_000}, HOLD)
+            await (await link.connect()).start("POST", body, fields)
+        await seen_reaches(log, 7)
+
+
+async def test_so_many_requests_may_wait_and_no_more(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "_MOST_PENDING", 3)
+    async with fronted(log) as link:
+        session = await begin(link)
+        for number in range(3):
+            connection = await link.connect()
+            await connection.start("POST", request(number, "a", None, HOLD), [*HANDSHAKE, ("mcp-session-id", session)])
+            await seen_reaches(log, number + 2)
+            await connection.close()
+        assert (await link.post(request(3, "a"), session=session)).status == 429
+
+
+async def test_requests_around_a_delete_are_all_answered(log: Path) -> None:
+    async with fronted(log) as link:
+        session = await begin(link)
+        statuses: list[int] = []
+
+        async def ping(number: int) -> None:
+            response = await link.post(request(number, "ping"), session=session)
+            statuses.append(response.status)
+            assert response.json()["id"] == number
+
+        async with asyncio.TaskGroup() as group:
+            for number in range(20):
+                group.create_task(ping(number))
+            group.create_task(link.send("DELETE", b"", [("mcp-session-id", session)]))
+            for number in range(20, 40):
+                group.create_task(ping(number))
+        assert set(statuses) <= {200, 404}
+        assert len(statuses) == 40

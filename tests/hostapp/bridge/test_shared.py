@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -199,7 +200,7 @@ async def test_a_client_that_does_not_read_holds_nobody(log: Path) -> None:
     flood: Step = ("flood", b64(progress(1, "x" * 100_000) + b"\n"), 350)
     async with fronted(log) as link:
         connection = await link.connect()
-        connection.writer.transport.pause_reading()  # pyright: ignore[reportAttributeAccessIssue] - of a socket
+        cast("asyncio.Transport", connection.writer.transport).pause_reading()
         await connection.start("POST", alone(1, flood, send(result(1, {})), token=b"1"), ALONE)
         await works(link)
         await works(link)
@@ -297,3 +298,10 @@ async def test_an_answer_over_the_limit_is_an_error(log: Path) -> None:
         response = await link.post(alone(b'"big"', step), ALONE)
         assert (response.json()["id"], response.json()["error"]["code"]) == ("big", -32000)
         await works(link)
+
+
+async def test_requests_that_wait_for_answers_keep_no_room_from_others(log: Path) -> None:
+    async with fronted(log, max_message=100_000) as link:
+        # Bodies share a budget of four times the limit.
+        for number in range(6):
+            await started(link, log, alone(number, HOLD).replace(b"{", b"{" + b" " * 90_000, 1))
