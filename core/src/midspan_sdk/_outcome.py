@@ -26,8 +26,8 @@ class AbortedAt(WireModel):
     """The first entry that blocked, in entry order.
 
     Attributes:
-        interceptor: its name; `chain` when the chain's own deadline passed, else the observer's that could not write, or
-            the rule of the mount's own that held it back.
+        interceptor: its name; `chain` when the chain's own deadline passed, else the observer's that could not write,
+            or the mount's own rule that held the message back.
         reason: why, in words that may go to a peer.
         type: the entry's type; `observer`, `chain` or `mount` for those three.
     """

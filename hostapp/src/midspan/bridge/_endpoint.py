@@ -25,6 +25,7 @@ from midspan.http import (
     SESSION_HEADER,
     TARGETS,
     Budget,
+    Catalogs,
     Client,
     ClientGoneError,
     DisagreementError,
@@ -40,7 +41,16 @@ from midspan.http import (
     value,
     values,
 )
-from midspan.interception import PROTOCOL_VERSION_KEY, ChainJudge, ConnectionContext, Deciding, Denials, acts
+from midspan.interception import (
+    PROTOCOL_VERSION_KEY,
+    ChainJudge,
+    ConnectionContext,
+    Deciding,
+    Denials,
+    LearntTools,
+    acts,
+    learns_tools,
+)
 from midspan.relay import (
     CONNECTION_CLOSED,
     INVALID_PARAMS,
@@ -93,6 +103,7 @@ class BridgeEndpoint:
         denials: what the sender of a blocked message is told.
         max_message: the longest message in bytes.
         restart: whether a server that ends during a session is started anew.
+        coerce_input_schemas: give an `inputSchema` also to tools that the server itself listed without one.
     """
 
     def __init__(
@@ -104,6 +115,7 @@ class BridgeEndpoint:
         *,
         max_message: int,
         restart: RestartPolicy = NEVER,
+        coerce_input_schemas: bool = False,
     ) -> None:
         self._backend = backend
         self._chain = chain
@@ -111,6 +123,7 @@ class BridgeEndpoint:
         self._denials = denials
         self._limit = max_message
         self._restart = restart
+        self._coerce = coerce_input_schemas
         self._budget = Budget(_BUDGETS * max_message)
         self._sessions = IdleMap[Session](
             idle=_IDLE, most=_MOST, forget=self._forget, is_busy=lambda session: session.using > 0
@@ -118,6 +131,7 @@ class BridgeEndpoint:
         self._shared = IdleMap[SharedConnection](
             idle=_IDLE, most=_MOST, forget=self._end_shared, is_busy=lambda shared: shared.busy
         )
+        self._catalogs = Catalogs(idle=_IDLE, most=_MOST)
         self._opening: dict[Principal, asyncio.Lock] = {}
         self._states: dict[Session, str] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -126,7 +140,7 @@ class BridgeEndpoint:
 
     async def __aenter__(self) -> Self:
         """Make ready. No server is started yet."""
-        if self._chain is not None and not acts(self._chain):
+        if self._chain is not None and not (self._coerce or acts(self._chain)):
             self._chain = None
         return self
 
@@ -136,6 +150,7 @@ class BridgeEndpoint:
         """End all sessions and their servers."""
         self._sessions.clear()
         self._shared.clear()
+        self._catalogs.clear()
         while self._ending:
             await asyncio.gather(*self._ending, return_exceptions=True)
 
@@ -292,7 +307,7 @@ class BridgeEndpoint:
             shared.stamps.check(client.headers, message)
         except DisagreementError as error:
             raise RefusedError(400, HEADER_MISMATCH, str(error)) from None
-        judge = self._judge(principal, principal.id)
+        judge = self._judge(principal, principal.id, self._tools_of(principal))
         request, stream = shared.request(), Stream(takes_events=accepts_events(client))
         if message.kind == "notification":
             await _exchange(line, stream, request, judge)
@@ -328,12 +343,16 @@ class BridgeEndpoint:
 
     # Judges and ends
 
-    def _judge(self, principal: Principal, session: str | None) -> Judge:
+    def _tools_of(self, principal: Principal) -> LearntTools | None:
+        learns = self._chain is not None and learns_tools(self._chain)
+        return self._catalogs.of(principal.id) if learns else None
+
+    def _judge(self, principal: Principal, session: str | None, tools: LearntTools | None = None) -> Judge:
         if self._chain is None:
             return PassAll()
         flow = principal.id or f"anonymous:{session or uuid.uuid4().hex}"
         context = ConnectionContext(server=self._server, principal=principal, flow=flow, session=session)
-        return ChainJudge(self._chain, context, self._denials)
+        return ChainJudge(self._chain, context, self._denials, tools=tools, coerce_input_schemas=self._coerce)
 
     def _forget(self, session: Session) -> None:
         state = self._states.pop(session, None)
