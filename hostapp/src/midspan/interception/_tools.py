@@ -6,7 +6,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from midspan.interception._deciding import Deciding
 from midspan.interception._listings import tools_of
@@ -43,6 +43,18 @@ class _Tool:
         self.check = OutputCheck(cast("dict[str, Any]", schema), altered=altered) if isinstance(schema, dict) else None
 
 
+class _Listing(NamedTuple):
+    """A listing of which there are more pages.
+
+    Attributes:
+        number: counts listings by their beginning.
+        names: the tools so far.
+    """
+
+    number: int
+    names: frozenset[str]
+
+
 class LearntTools:
     """The tools of one server, learnt from the listings that reached a client.
 
@@ -61,7 +73,8 @@ class LearntTools:
         self.listed: Mapping[str, Mapping[str, Any]] = {}
         self.size = 0
         self._tools: dict[str, _Tool] = {}
-        self._under_way: dict[str, frozenset[str]] = {}
+        self._under_way: dict[str, _Listing] = {}
+        self._listings = 0
         self._resized = resized
 
     def detach(self) -> None:
@@ -114,19 +127,27 @@ class LearntTools:
 
     def _pruned(self, cursor: object, following: object, page: AbstractSet[str]) -> dict[str, _Tool]:
         """Return the known tools without those that a listing which ends with this page does not have any more."""
-        so_far: frozenset[str] | None = frozenset()
-        if cursor is not None:
-            so_far = self._under_way.pop(cursor, None) if isinstance(cursor, str) else None
-        if so_far is None or len(so_far) + len(page) > _MOST_TOOLS:
+        listing = self._listing(cursor)
+        if listing is None or len(listing.names) + len(page) > _MOST_TOOLS:
             return dict(self._tools)
-        names = so_far.union(page)
+        names = listing.names.union(page)
         if following is None:
+            # What began earlier is out of date, or was given up; what began later has shown tools that count.
+            later = {key: one for key, one in self._under_way.items() if one.number > listing.number}
+            self._under_way = later
+            names = names.union(*(one.names for one in later.values()))
             return {name: tool for name, tool in self._tools.items() if name in names}
         if isinstance(following, str) and len(following) <= _LONGEST_CURSOR:
             while len(self._under_way) >= _MOST_LISTINGS:
                 del self._under_way[next(iter(self._under_way))]
-            self._under_way[following] = names
+            self._under_way[following] = _Listing(listing.number, names)
         return dict(self._tools)
+
+    def _listing(self, cursor: object) -> _Listing | None:
+        if cursor is None:
+            self._listings += 1
+            return _Listing(self._listings, frozenset())
+        return self._under_way.pop(cursor, None) if isinstance(cursor, str) else None
 
 
 def learns_tools(chain: Deciding) -> bool:
