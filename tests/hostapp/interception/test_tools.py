@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from midspan_sdk import Answer, Interceptor, ToolCatalog, UnmetNeedError, deny, mutator, sink, validator
+from midspan_sdk import Answer, ToolCatalog, UnmetNeedError, deny, mutator, sink, validator
 from midspan_sdk.mcp import InterceptorsExtension
 from tests.hostapp.relay.harness import Link, guarded, notification, request, result, send
 
@@ -56,7 +56,7 @@ async def call(link: Link, name: str = "a", meta: Any = None) -> Any:
 @ERAS
 async def test_a_handler_sees_the_tools_that_were_listed_and_none_before(log: Path, meta: Any) -> None:
     guard = Looking(lambda tools: {name: tools.get(name) for name in tools})
-    async with guarded(log, cast("Interceptor[..., Any]", guard)) as link:
+    async with guarded(log, guard.look) as link:
         await call(link, meta=meta)
         await listed(link, [tool("a", annotations={"readOnlyHint": True}), tool("b")], meta=meta)
         await call(link, meta=meta)
@@ -70,7 +70,7 @@ async def test_it_sees_them_as_the_client_does(log: Path) -> None:
         return {**payload, "tools": kept}
 
     guard = Looking(lambda tools: {name: tools.get(name) for name in tools})
-    async with guarded(log, hide, cast("Interceptor[..., Any]", guard)) as link:
+    async with guarded(log, hide, guard.look) as link:
         await listed(link, [tool("a"), tool("b")])
         await call(link)
     assert guard.seen == [{"a": tool("a", title="T")}]
@@ -79,7 +79,7 @@ async def test_it_sees_them_as_the_client_does(log: Path) -> None:
 async def test_a_listing_that_only_the_catalogue_reads_passes_byte_for_byte(log: Path) -> None:
     line = b'{"id": "list",  "jsonrpc":"2.0","result":{"tools":[{"name":"a","n":1.0,"inputSchema":{}}],"x":"\\u0041"}}'
     guard = Looking(lambda tools: tools.get("a"))
-    async with guarded(log, cast("Interceptor[..., Any]", guard)) as link:
+    async with guarded(log, guard.look) as link:
         await link.send(request("list", LIST, None, send(line)))
         assert await link.receive() == line
         await call(link)
@@ -89,7 +89,7 @@ async def test_a_listing_that_only_the_catalogue_reads_passes_byte_for_byte(log:
 async def test_what_two_readers_could_read_differently_passes_and_is_not_learnt(log: Path) -> None:
     line = b'{"id":"list","jsonrpc":"2.0","result":{"tools":[{"name":"a","name":"b"}]}}'
     guard = Looking()
-    async with guarded(log, cast("Interceptor[..., Any]", guard)) as link:
+    async with guarded(log, guard.look) as link:
         await link.send(request("list", LIST, None, send(line)))
         assert await link.receive() == line
         await call(link)
@@ -98,7 +98,7 @@ async def test_what_two_readers_could_read_differently_passes_and_is_not_learnt(
 
 async def test_pages_add_up_and_what_is_gone_goes_with_the_last_page(log: Path) -> None:
     guard = Looking()
-    async with guarded(log, cast("Interceptor[..., Any]", guard)) as link:
+    async with guarded(log, guard.look) as link:
         await listed(link, [tool("old"), tool("a")])
         await listed(link, [tool("a")], following="2")
         await call(link)
@@ -111,7 +111,7 @@ async def test_pages_add_up_and_what_is_gone_goes_with_the_last_page(log: Path) 
 
 async def test_a_page_of_an_unknown_listing_only_adds(log: Path) -> None:
     guard = Looking()
-    async with guarded(log, cast("Interceptor[..., Any]", guard)) as link:
+    async with guarded(log, guard.look) as link:
         await listed(link, [tool("a")])
         await listed(link, [tool("b")], cursor="of an older listing")
         await call(link)
@@ -120,7 +120,7 @@ async def test_a_page_of_an_unknown_listing_only_adds(log: Path) -> None:
 
 async def test_two_listings_at_once_do_not_mix(log: Path) -> None:
     guard = Looking()
-    async with guarded(log, cast("Interceptor[..., Any]", guard)) as link:
+    async with guarded(log, guard.look) as link:
         await listed(link, [tool("a")], following="one-2")
         await listed(link, [tool("a"), tool("x")], following="two-2")
         await listed(link, [tool("b")], cursor="one-2")
@@ -132,7 +132,7 @@ async def test_two_listings_at_once_do_not_mix(log: Path) -> None:
 
 async def test_a_listing_that_was_given_up_keeps_nothing(log: Path) -> None:
     guard = Looking()
-    async with guarded(log, cast("Interceptor[..., Any]", guard)) as link:
+    async with guarded(log, guard.look) as link:
         await listed(link, [tool("old")], following="2")
         await listed(link, [tool("a")])
         await call(link)
@@ -143,7 +143,7 @@ async def test_a_listing_that_was_given_up_keeps_nothing(log: Path) -> None:
 
 async def test_a_changed_list_keeps_the_old_tools_until_it_is_listed(log: Path) -> None:
     guard = Looking()
-    async with guarded(log, cast("Interceptor[..., Any]", guard)) as link:
+    async with guarded(log, guard.look) as link:
         await listed(link, [tool("a")])
         changed = notification("notifications/tools/list_changed")
         await link.call(7, CALL, {"name": "a"}, send(changed))
@@ -155,7 +155,7 @@ async def test_a_changed_list_keeps_the_old_tools_until_it_is_listed(log: Path) 
 
 async def test_of_a_tool_that_is_listed_twice_the_last_counts(log: Path) -> None:
     guard = Looking(lambda tools: tools.get("a"))
-    async with guarded(log, cast("Interceptor[..., Any]", guard)) as link:
+    async with guarded(log, guard.look) as link:
         await listed(link, [tool("a", title="1"), tool("a", title="2")])
         await call(link)
     assert guard.seen == [tool("a", title="2")]
@@ -164,7 +164,7 @@ async def test_of_a_tool_that_is_listed_twice_the_last_counts(log: Path) -> None
 @pytest.mark.parametrize("tools", [None, "a", [1, None, {"name": 1}, {}]])
 async def test_a_listing_that_is_none_teaches_nothing(log: Path, tools: Any) -> None:
     guard = Looking()
-    async with guarded(log, cast("Interceptor[..., Any]", guard)) as link:
+    async with guarded(log, guard.look) as link:
         await link.call("list", LIST, None, send(result("list", {"tools": tools})))
         await call(link)
     assert guard.seen == [[]]
@@ -176,7 +176,7 @@ async def test_a_listing_that_did_not_reach_the_client_is_not_learnt(log: Path) 
         return "no" if len(payload["tools"]) == 2 else None
 
     guard = Looking()
-    async with guarded(log, no, cast("Interceptor[..., Any]", guard)) as link:
+    async with guarded(log, no, guard.look) as link:
         await listed(link, [tool("a")])
         await listed(link, [tool("a"), tool("b")])
         await call(link)
@@ -189,7 +189,7 @@ async def test_an_interceptors_own_listing_is_learnt_too(log: Path) -> None:
         return Answer({"tools": [{"name": "mine"}]})
 
     guard = Looking(lambda tools: tools.get("mine"))
-    async with guarded(log, answer, cast("Interceptor[..., Any]", guard)) as link:
+    async with guarded(log, answer, guard.look) as link:
         await link.call(1, LIST)
         await call(link)
     assert guard.seen == [{"name": "mine", "inputSchema": {"type": "object"}}]
@@ -203,7 +203,7 @@ async def test_a_handler_cannot_change_the_catalogue(log: Path) -> None:
         found["more"] = 1
 
     guard = Looking(lambda tools: tools.get("a"))
-    async with guarded(log, spoil, cast("Interceptor[..., Any]", guard)) as link:
+    async with guarded(log, spoil, guard.look) as link:
         await listed(link, [tool("a")])
         await call(link)
         await call(link)
@@ -244,7 +244,7 @@ async def test_a_policy_can_deny_by_what_a_tool_says_of_itself(log: Path) -> Non
 async def test_what_a_catalogue_remembers_is_bounded(log: Path, caplog: pytest.LogCaptureFixture) -> None:
     guard = Looking(len)
     huge = "x" * (3 * 1024 * 1024)
-    async with guarded(log, cast("Interceptor[..., Any]", guard)) as link:
+    async with guarded(log, guard.look) as link:
         lines = [json.dumps(tool(name, description=huge)) for name in "abcd"]
         line = f'{{"jsonrpc":"2.0","id":"list","result":{{"tools":[{",".join(lines)}]}}}}'
         await link.send(request("list", LIST, None, send(line)))
