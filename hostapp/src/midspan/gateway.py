@@ -75,6 +75,8 @@ class Gateway:
         restart: whether a command that ends while clients use it is started anew: `never`, `on-failure` or `always`,
             with growing pauses. The new server gets the handshake that the client had with the old one.
         denials: what the sender of a blocked message is told.
+        coerce_input_schemas: give `{"type": "object"}` as `inputSchema` to tools that the server lists without one,
+            which many clients refuse. Those that a mutator took it from get it in any case.
         max_message: the longest message in bytes.
 
     Raises:
@@ -94,6 +96,7 @@ class Gateway:
         name: str | None = None,
         restart: RestartWhen = "never",
         denials: Denials | None = None,
+        coerce_input_schemas: bool = False,
         max_message: int = MAX_MESSAGE,
     ) -> None:
         self._url: str | None = None
@@ -119,7 +122,8 @@ class Gateway:
         self._headers = _header_fields(headers or {})
         self._env = env
         self._cwd = cwd
-        self._chain = _narrowed(chain, events)
+        self._chain = _narrowed(_empty_chain() if chain is None and coerce_input_schemas else chain, events)
+        self._coerce = coerce_input_schemas
         self._name = name or self._default_name(cast("object", backend))
         self._restart: RestartWhen = restart
         self._denials = denials
@@ -173,7 +177,7 @@ class Gateway:
         upstream = Upstream(url, self._headers)
         conversations = None
         if self._chain is not None:
-            conversations = Conversations(self._chain, self._name, self._denials)
+            conversations = Conversations(self._chain, self._name, self._denials, coerce_input_schemas=self._coerce)
         return HTTPRelay(upstream, conversations, max_message=self._max_message)
 
     def _bridge(self) -> BridgeEndpoint:
@@ -187,6 +191,7 @@ class Gateway:
             self._denials,
             max_message=self._max_message,
             restart=self._policy,
+            coerce_input_schemas=self._coerce,
         )
 
     def check(self) -> None:
@@ -234,10 +239,10 @@ class Gateway:
         from midspan.interception import ChainJudge, ConnectionContext, acts, local_flow, local_user
         from midspan.relay import PassAll
 
-        if self._chain is None or not acts(self._chain):
+        if self._chain is None or not (self._coerce or acts(self._chain)):
             return PassAll()
         context = ConnectionContext(server=self._name, principal=local_user(), flow=local_flow())
-        return ChainJudge(self._chain, context, self._denials)
+        return ChainJudge(self._chain, context, self._denials, coerce_input_schemas=self._coerce)
 
     def asgi_app(
         self,
@@ -329,6 +334,12 @@ def _checked_command(words: Sequence[object]) -> list[str]:
 def _check_choice(argument: str, given: str, choices: Sequence[str]) -> None:
     if given not in choices:
         raise OperatorError(f"{argument} is {' or '.join(map(repr, choices))}, not {given!r}")
+
+
+def _empty_chain() -> Chain:
+    from midspan_sdk import Chain
+
+    return Chain()
 
 
 def _narrowed(chain: Chain | None, events: Iterable[str] | None) -> Deciding | None:

@@ -109,7 +109,7 @@ class AloneFront:
         if principal.id is not None and self._states.get(principal.id) is None:
             self._states.put(principal.id, principal.id)
         exchange = _Exchange(shared.request(), line, message.id)
-        judge = self._opening.judge(principal, principal.id)
+        judge = self._opening.judge(principal, principal.id, alone=True)
         if message.kind == "notification":
             await exchange.run(judge)
             return partial(client.answer, 202)

@@ -33,6 +33,7 @@ class BridgeEndpoint:
         denials: what the sender of a blocked message is told.
         max_message: the longest message in bytes.
         restart: whether a server that ends during a session is started anew.
+        coerce_input_schemas: give an `inputSchema` also to tools that the server itself listed without one.
     """
 
     def __init__(
@@ -44,10 +45,19 @@ class BridgeEndpoint:
         *,
         max_message: int,
         restart: RestartPolicy = NEVER,
+        coerce_input_schemas: bool = False,
     ) -> None:
         self._limit = max_message
         self._budget = Budget(_BUDGETS * max_message)
-        self._opening = Opening(backend, chain, server, denials, limit=max_message, restart=restart)
+        self._opening = Opening(
+            backend,
+            chain,
+            server,
+            denials,
+            limit=max_message,
+            restart=restart,
+            coerce_input_schemas=coerce_input_schemas,
+        )
         self._sessions = SessionFront(self._opening)
         self._alone = AloneFront(self._opening)
         self._ready = False

@@ -8,8 +8,8 @@ import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-from midspan.http import Headers, RefusedError
-from midspan.interception import ChainJudge, ConnectionContext, Deciding, Denials, acts
+from midspan.http import Catalogs, Headers, RefusedError
+from midspan.interception import ChainJudge, ConnectionContext, Deciding, Denials, acts, learns_tools
 from midspan.relay import CONNECTION_CLOSED, Backend, ConnectError, Judge, PassAll, RestartPolicy, Supervised
 from midspan_sdk import Principal
 
@@ -37,6 +37,7 @@ class Opening:
         denials: what the sender of a blocked message is told.
         limit: the longest message in bytes.
         restart: whether a server that ends while it is used is started anew.
+        coerce_input_schemas: give an `inputSchema` also to tools that the server itself listed without one.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Opening:
         *,
         limit: int,
         restart: RestartPolicy,
+        coerce_input_schemas: bool = False,
     ) -> None:
         self._backend = backend
         self._chain = chain
@@ -55,13 +57,15 @@ class Opening:
         self._denials = denials
         self._limit = limit
         self._restart = restart
+        self._coerce = coerce_input_schemas
+        self._catalogs = Catalogs(idle=IDLE, most=MOST)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
 
     def start(self) -> None:
         """Take the chain as it is now: without anything in it, the gateway relays only."""
         self._closed = False
-        if self._chain is not None and not acts(self._chain):
+        if self._chain is not None and not (self._coerce or acts(self._chain)):
             self._chain = None
 
     def connect(self, headers: Headers, keep: Callable[[Supervised], T]) -> asyncio.Task[T]:
@@ -87,18 +91,20 @@ class Opening:
             raise RefusedError(503, CONNECTION_CLOSED, "the gateway is stopping")
         return keep(connection)
 
-    def judge(self, principal: Principal, session: str | None) -> Judge:
+    def judge(self, principal: Principal, session: str | None, *, alone: bool = False) -> Judge:
         """Return the judge of one conversation.
 
         Args:
             principal: on whose behalf the client speaks.
             session: names the state that the interceptors get; None when nothing ties this to what comes later.
+            alone: whether it judges one request only, so that what is learnt of the tools is the principal's.
         """
         if self._chain is None:
             return PassAll()
         flow = principal.id or f"anonymous:{session or uuid.uuid4().hex}"
         context = ConnectionContext(server=self._server, principal=principal, flow=flow, session=session)
-        return ChainJudge(self._chain, context, self._denials)
+        tools = self._catalogs.of(principal.id) if alone and learns_tools(self._chain) else None
+        return ChainJudge(self._chain, context, self._denials, tools=tools, coerce_input_schemas=self._coerce)
 
     def end_state(self, session: str) -> None:
         """Forget what interceptors keep for a session."""
@@ -115,6 +121,7 @@ class Opening:
     async def aclose(self) -> None:
         """Open nothing more, and wait for what is ending."""
         self._closed = True
+        self._catalogs.clear()
         try:
             async with asyncio.timeout(_LONGEST_END):
                 while self._tasks:

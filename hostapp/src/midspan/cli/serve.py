@@ -82,7 +82,11 @@ def serve(
     choice.check()
     settings = load_config(config)
     assembly = assemble(
-        config=settings, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=("session", "store")
+        config=settings,
+        plugins=plugins,
+        no_plugins=no_plugins,
+        plugin_files=plugin_files,
+        gives=("session", "store", "tools"),
     )
     for warning in assembly.warnings:
         print_warning(warning)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, cast
 
 from midspan.errors import OperatorError
-from midspan_sdk import Chain, ChainEntry, ChainExecutionResult, Exchange, InvocationContext
+from midspan_sdk import AbortedAt, Chain, ChainEntry, ChainExecutionResult, Exchange, InvocationContext, ToolCatalog
 from midspan_sdk.events import TOOLS_CALL, matches_any
 from midspan_sdk.wire import Direction, Phase
+
+Finish = Callable[[dict[str, Any], dict[str, Any]], dict[str, Any] | AbortedAt | None]
+"""The gateway's own last step over a message, as `Chain.execute` takes it."""
 
 
 class Deciding(Protocol):
@@ -25,6 +28,15 @@ class Deciding(Protocol):
         """Tell whether `execute` may have to wait on such messages."""
         ...
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """What its handlers need of the mount."""
+        ...
+
+    def may_change(self, event: str, phase: Phase, direction: Direction | None = None, *, error: bool = False) -> bool:
+        """Tell whether a mutator may change such messages, or answer them."""
+        ...
+
     async def execute(
         self,
         *,
@@ -35,6 +47,8 @@ class Deciding(Protocol):
         context: InvocationContext | None = None,
         exchange: Exchange | None = None,
         error: bool = False,
+        tools: ToolCatalog | None = None,
+        finish: Finish | None = None,
     ) -> ChainExecutionResult:
         """Run it over one message."""
         ...
@@ -57,6 +71,13 @@ class _Narrowed:
     @property
     def entries(self) -> Sequence[ChainEntry]:
         return self.whole.entries
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return self.whole.needs
+
+    def may_change(self, event: str, phase: Phase, direction: Direction | None = None, *, error: bool = False) -> bool:
+        return matches_any(self._events, event) and self.whole.may_change(event, phase, direction, error=error)
 
     def concerns(self, event: str, phase: Phase, direction: Direction | None = None, *, error: bool = False) -> bool:
         return matches_any(self._events, event) and self.whole.concerns(event, phase, direction, error=error)
