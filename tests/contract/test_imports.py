@@ -18,7 +18,15 @@ def loaded_by(statement: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module", ["midspan_sdk", "midspan_sdk.testing", "midspan_sdk.payload", "midspan_sdk.serving", "midspan_policy", "midspan_secrets"]
+    "module",
+    [
+        "midspan_sdk",
+        "midspan_sdk.testing",
+        "midspan_sdk.payload",
+        "midspan_sdk.serving",
+        "midspan_policy",
+        "midspan_secrets",
+    ],
 )
 def test_importing_what_a_plugin_needs_imports_nothing_heavy(module: str) -> None:
     loaded = loaded_by(f"import {module}")

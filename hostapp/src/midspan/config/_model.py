@@ -94,11 +94,14 @@ class GatewayTable(Table):
             `error`, as all other requests are.
         denial_detail: how much a denial says: `none`, the `rule` that blocked, or its `reason` too.
         expose_interceptors: serve the interceptors to clients, which may then list and invoke them.
+        coerce_input_schemas: give `{"type": "object"}` as `inputSchema` to tools that a server lists without one, which
+            many clients refuse.
     """
 
     denials: DenialAs = "result"
     denial_detail: DenialDetail = "rule"
     expose_interceptors: StrictBool = False
+    coerce_input_schemas: StrictBool = False
 
 
 class Settings(Table):

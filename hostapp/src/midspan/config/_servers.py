@@ -83,9 +83,10 @@ class ServerTable(Table):
         transport: how `url` speaks: `http` is streamable HTTP, `sse` the older HTTP+SSE.
         headers: header fields for `url`, added to every request.
         max_message: the longest message, in bytes; in the file a size such as "64MiB".
-        denials: in the place of what `[gateway]` says, for this server; as are the next two.
+        denials: in the place of what `[gateway]` says, for this server; as are the next three.
         denial_detail: see there.
         expose_interceptors: see there.
+        coerce_input_schemas: see there.
     """
 
     command: Annotated[StrictStr, _text(program)] | None = None
@@ -104,6 +105,7 @@ class ServerTable(Table):
     denials: DenialAs | None = None
     denial_detail: DenialDetail | None = None
     expose_interceptors: StrictBool | None = None
+    coerce_input_schemas: StrictBool | None = None
 
     @field_validator("args", "env", "cwd", "restart", mode="before")
     @classmethod

@@ -11,10 +11,11 @@ import hashlib
 import uuid
 from typing import TYPE_CHECKING, Final
 
+from midspan.http._catalogs import Catalogs
 from midspan.http._conversation import Conversation
 from midspan.http._headers import Headers, value, values
 from midspan.http._idle import IdleMap
-from midspan.interception import ChainJudge, ConnectionContext, Deciding, Denials, acts
+from midspan.interception import ChainJudge, ConnectionContext, Deciding, Denials, acts, learns_tools
 from midspan_sdk import Principal
 from midspan_sdk.events import INITIALIZE
 
@@ -65,6 +66,7 @@ class Conversations:
         denials: what the sender of a blocked message is told.
         idle: seconds after which a quiet session is forgotten.
         most: how many sessions are kept.
+        coerce_input_schemas: give an `inputSchema` also to tools that the server itself listed without one.
         exposure: serves the chain's interceptors to clients.
     """
 
@@ -76,16 +78,19 @@ class Conversations:
         *,
         idle: float = _IDLE,
         most: int = _MOST,
+        coerce_input_schemas: bool = False,
         exposure: Exposure | None = None,
     ) -> None:
         self._chain = chain
         self._exposure = exposure
         self._server = server
         self._denials = denials
+        self._coerce = coerce_input_schemas
         self._sessions = IdleMap[Conversation](
             idle=idle, most=most, forget=self._forget, is_busy=lambda conversation: conversation.under_way > 0
         )
         self._principals = IdleMap[str](idle=idle, most=most, forget=chain.end_session)
+        self._catalogs = Catalogs(idle=idle, most=most)
 
     def _forget(self, conversation: Conversation) -> None:
         conversation.kept = False
@@ -95,7 +100,7 @@ class Conversations:
     @property
     def acting(self) -> bool:
         """Whether there is anything that could act on a message, observe it, or answer it."""
-        return self._exposure is not None or acts(self._chain)
+        return self._coerce or self._exposure is not None or acts(self._chain)
 
     def could_act(self, method: str) -> bool:
         """Tell whether anything could act on a client's request or notification of this method, or on its answer."""
@@ -139,7 +144,14 @@ class Conversations:
         if not stateless and (version := value(headers, VERSION_HEADER)) is not None:
             # A session that began before this gateway did, or a server that gives out no session ids.
             context.negotiated(version.decode("ascii", "replace"))
-        judge = ChainJudge(self._chain, context, self._denials, repeats=not stateless)
+        judge = ChainJudge(
+            self._chain,
+            context,
+            self._denials,
+            repeats=not stateless,
+            tools=None if own or not learns_tools(self._chain) else self._catalogs.of(principal.id),
+            coerce_input_schemas=self._coerce,
+        )
         around = judge if self._exposure is None else self._exposure.around(judge, repeats=not stateless)
         return Conversation(around, session if own else None)
 
@@ -170,3 +182,4 @@ class Conversations:
         """Forget everything."""
         self._sessions.clear()
         self._principals.clear()
+        self._catalogs.clear()
