@@ -54,7 +54,8 @@ def test_the_generated_parts_are_current() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["midspan", "midspan_sdk", "midspan_sdk.mcp", "midspan_sdk.payload", "midspan_sdk.testing"]
+    "module",
+    ["midspan", "midspan_sdk", "midspan_sdk.mcp", "midspan_sdk.payload", "midspan_sdk.serving", "midspan_sdk.testing"],
 )
 def test_every_public_name_is_in_the_reference(module: str) -> None:
     missing = set(import_module(module).__all__) - SECTIONS - ELSEWHERE.keys() - set(errors.__all__)

@@ -78,7 +78,7 @@ def test_what_a_server_cannot_give_is_refused() -> None:
 
 @pytest.mark.parametrize("handshake", [True, False])
 def test_the_capability_stands_where_its_era_has_it_and_everything_else_stays(handshake: bool) -> None:
-    said = {"a": None, "capabilities": {"tools": {}, "extensions": {"b": {}}}}
+    said: dict[str, Any] = {"a": None, "capabilities": {"tools": {}, "extensions": {"b": {}}}}
     added = add_capability(said, {"supportedEvents": []}, handshake=handshake)
     capability: dict[str, Any] = {KEY: {"supportedEvents": []}}
     experimental = {"experimental": capability} if handshake else {}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from midspan.interception import VERDICT_KEY
-from tests.hostapp.relay.harness import request, server_command
+from tests.hostapp.relay.harness import request, result, send, server_command
 
 PLUGIN = """
 from midspan_sdk import deny, hookimpl, validator
@@ -120,6 +120,20 @@ def test_interceptors_are_exposed_when_the_config_says_so(run: Any) -> None:
     assert run("", ask)["result"] == {}  # the raw server answers everything so
     listed = run("[gateway]\nexpose_interceptors = true\n", ask)["result"]["interceptors"]
     assert [one["name"] for one in listed] == ["rules.guard"]
+
+
+@pytest.mark.parametrize(
+    ("config", "schemas"),
+    [
+        ("", [None]),
+        ("[gateway]\ncoerce_input_schemas = true\n", [{"type": "object"}]),
+        ("---coerce_input_schemas = true\n", [{"type": "object"}]),
+    ],
+)
+def test_tools_get_an_input_schema_when_the_config_says_so(run: Any, config: str, schemas: list[Any]) -> None:
+    listing = request(1, "tools/list", {}, send(result(1, {"tools": [{"name": "x"}]})))
+    tools = run(config, listing, named=True)["result"]["tools"]
+    assert [tool.get("inputSchema") for tool in tools] == schemas
 
 
 @pytest.mark.parametrize(

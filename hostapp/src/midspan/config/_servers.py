@@ -83,10 +83,10 @@ class ServerTable(Table):
         transport: how `url` speaks: `http` is streamable HTTP, `sse` the older HTTP+SSE.
         headers: header fields for `url`, added to every request.
         max_message: the longest message, in bytes; in the file a size such as "64MiB".
-        denials: in the place of what `[gateway]` says, for this server; as are the next three.
-        denial_detail: see there.
-        expose_interceptors: see there.
-        coerce_input_schemas: see there.
+        denials: for this server, in the place of what `[gateway]` says.
+        denial_detail: as `denials`.
+        expose_interceptors: as `denials`.
+        coerce_input_schemas: as `denials`.
     """
 
     command: Annotated[StrictStr, _text(program)] | None = None
