@@ -1,0 +1,117 @@
+"""The gateway under test, for every pair of transports."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, cast
+
+import anyio
+
+from midspan.gateway import Gateway
+from midspan.http import listen, run_server
+from midspan.relay import PassAll, run_stdio
+from midspan_sdk import Chain, mutator, validator
+from tests.hostapp.relay.harness import judge_of
+
+from .client.link import Link
+from .client.over_http import http_link
+from .client.over_stdio import stdio_link
+from .eras import Era
+from .pairs import Back, Pair
+
+Address = str | Sequence[str]
+"""A URL, or the command line of a server."""
+EVERYTHING = ["*", "initialize", "server/discover"]
+
+
+@validator(events=EVERYTHING, phase="both", errors=True)
+def looks(payload: dict[str, Any]) -> None:
+    return None
+
+
+@mutator(events=EVERYTHING, phase="both", errors=True)
+async def copies(payload: dict[str, Any]) -> dict[str, Any]:
+    return dict(payload)
+
+
+def chain_of(judged: bool) -> Chain:
+    """Return an empty chain, or one that looks at everything and changes nothing."""
+    chain = Chain()
+    if judged:
+        chain.add(looks, copies)
+    return chain
+
+
+class StdioFront:
+    """Every client has a gateway of its own, as every client that runs a command has."""
+
+    def __init__(self, pair: Pair, address: Address, chain: Chain) -> None:
+        self._pair = pair
+        self._address = address
+        self._chain = chain
+
+    @asynccontextmanager
+    async def connect(self, era: Era) -> AsyncGenerator[Link]:
+        """Start a gateway; yields its client."""
+        gateway_in, to = os.pipe()
+        from_, gateway_out = os.pipe()
+        running = asyncio.create_task(self._run((gateway_in, gateway_out)))
+        try:
+            async with stdio_link(era, from_, to) as link:
+                yield link
+                link.hang_up()
+                assert await running == 0
+        finally:
+            running.cancel()
+            await asyncio.wait({running})
+
+    async def _run(self, streams: tuple[int, int]) -> int:
+        if not isinstance(self._address, str):
+            judge = judge_of(self._chain) if self._chain.entries else PassAll()
+            return await run_stdio(self._address, judge, streams=streams)
+        gateway = _gateway(self._pair.back, self._address, self._chain)
+        return await gateway.run_stdio(streams=streams)
+
+
+class HTTPFront:
+    """All clients share one gateway."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def connect(self, era: Era) -> AbstractAsyncContextManager[Link]:
+        """Return a client."""
+        return http_link(era, self._url)
+
+
+Front = StdioFront | HTTPFront
+
+
+def _gateway(back: Back, address: Address, chain: Chain) -> Any:
+    """Make a gateway. Its type is not named: some pairs are tried before their part of it is there."""
+    options = {"transport": "sse"} if back == "sse" else {}
+    return cast("Any", Gateway)(address, chain, **options)
+
+
+@asynccontextmanager
+async def gateway_to(pair: Pair, address: Address, *, judged: bool) -> AsyncGenerator[Front]:
+    """Put a gateway in front of a server."""
+    async with chain_of(judged) as chain:
+        if pair.front == "stdio":
+            yield StdioFront(pair, address, chain)
+            return
+        gateway = _gateway(pair.back, address, chain)
+        listener = listen("127.0.0.1", 0)
+        listener.listen(256)
+        stop = asyncio.Event()
+        async with gateway:
+            serving = asyncio.create_task(run_server(gateway.asgi_app(), listener, stop=stop, stopping=gateway.stop))
+            try:
+                yield HTTPFront(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp")
+            finally:
+                stop.set()
+                with anyio.CancelScope(shield=True):
+                    await serving
