@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import anyio
 
@@ -117,6 +117,7 @@ def unnamed(raw: bytes) -> bytes:
     for holder, key in (
         (message, "id"),
         (dig(message, "params"), "progressToken"),
+        (dig(message, "params"), "requestId"),
         (dig(message, "params", "_meta"), "progressToken"),
         (dig(message, "params", "_meta"), SUBSCRIPTION_KEY),
         (dig(message, "result", "_meta"), SUBSCRIPTION_KEY),
@@ -157,10 +158,7 @@ async def connected(case: Case, form: Form = "json", *, patience: float = PATIEN
                 yield Ends(case=case, link=link, server=server, _front=front, _stack=stack)
                 assert not server.complaints, server.complaints
     except BaseExceptionGroup as errors:
-        found: BaseException = errors
-        while isinstance(found, BaseExceptionGroup) and len(found.exceptions) == 1:
-            found = found.exceptions[0]  # one fault, through however many groups of tasks
-        raise found from None
+        raise _cause(errors) from None
 
 
 @asynccontextmanager
@@ -169,6 +167,14 @@ async def talking(case: Case, form: Form = "json", **options: Any) -> AsyncGener
     async with connected(case, form, **options) as ends:
         await ends.begin()
         yield ends
+
+
+def _cause(error: BaseException) -> BaseException:
+    """Return the one fault that passed through however many groups of tasks."""
+    if isinstance(error, BaseExceptionGroup):
+        inner = cast("tuple[BaseException, ...]", error.exceptions)
+        return _cause(inner[0]) if len(inner) == 1 else error
+    return error
 
 
 async def _raise_first(server: Server) -> None:

@@ -50,8 +50,7 @@ def _difference(got: Node, sent: Node, path: str) -> str | None:
         if len(got[1]) != len(sent[1]):
             return f"{path}: got {len(got[1])} items, sent {len(sent[1])}"
         pairs = [
-            (f"{path}[{place}]", ours, theirs)
-            for place, (ours, theirs) in enumerate(zip(got[1], sent[1], strict=True))
+            (f"{path}[{place}]", ours, theirs) for place, (ours, theirs) in enumerate(zip(got[1], sent[1], strict=True))
         ]
     return next((found for at, ours, theirs in pairs if (found := _difference(ours, theirs, at))), None)
 

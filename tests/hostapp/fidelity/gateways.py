@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, cast
-
-import anyio
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import Any, Final, cast
 
 from midspan.gateway import Gateway
 from midspan.http import listen, run_server
@@ -104,14 +103,52 @@ async def gateway_to(pair: Pair, address: Address, *, judged: bool) -> AsyncGene
             yield StdioFront(pair, address, chain)
             return
         gateway = _gateway(pair.back, address, chain)
+        async with gateway:
+            with HOST.serving(gateway.asgi_app) as url:
+                yield HTTPFront(url)
+            gateway.stop()
+
+
+class Host:
+    """One HTTP server for the gateways of many tests, each under a path of its own: to stop one takes a while."""
+
+    def __init__(self) -> None:
+        self._apps: dict[str, Any] = {}
+        self._paths = (f"/gateway-{number}" for number in itertools.count())
+        self._address: str | None = None
+
+    @contextmanager
+    def serving(self, asgi_app: Callable[[str], Any]) -> Generator[str]:
+        """Serve a gateway; yields its URL.
+
+        Args:
+            asgi_app: makes an application that has the endpoint under a path.
+        """
+        assert self._address is not None, "run it"
+        path = next(self._paths)
+        self._apps[path] = asgi_app(path)
+        try:
+            yield f"http://{self._address}{path}"
+        finally:
+            del self._apps[path]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Run the server."""
         listener = listen("127.0.0.1", 0)
         listener.listen(256)
         stop = asyncio.Event()
-        async with gateway:
-            serving = asyncio.create_task(run_server(gateway.asgi_app(), listener, stop=stop, stopping=gateway.stop))
-            try:
-                yield HTTPFront(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp")
-            finally:
-                stop.set()
-                with anyio.CancelScope(shield=True):
-                    await serving
+        serving = asyncio.create_task(run_server(self, listener, stop=stop))
+        self._address = f"127.0.0.1:{listener.getsockname()[1]}"
+        try:
+            yield
+        finally:
+            self._address = None
+            stop.set()
+            await serving
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._apps[scope["path"]](scope, receive, send)
+
+
+HOST: Final = Host()

@@ -41,7 +41,7 @@ PAIRS: Final[tuple[Pair, ...]] = (
 """The pairs that the gateway can do."""
 
 CARRIERS: Final[tuple[Back, ...]] = ("stdio", "http", "sse")
-"""What a client can speak to the server without a gateway: what a row demands, it demands of a direct connection too."""
+"""What a client can speak to the server without a gateway; what a row demands has to hold there first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,6 @@ def _forms(case: Case) -> tuple[Form, ...]:
 everywhere: Final = over()
 with_sessions: Final = over(Era.HANDSHAKE)
 without_sessions: Final = over(Era.STATELESS)
-
 
 
 in_every_form: Final = pytest.mark.parametrize(

@@ -134,7 +134,7 @@ async def test_every_call_is_one_request_upstream(case: Case) -> None:
 async def test_an_id_comes_back_as_it_was(case: Case) -> None:
     async with talking(case) as ends:
         for message_id in (0, -1, 2**53 + 1, "1", 1, "", "\U0001f600 \ud800", "x" * 1000):
-            await ends.exchange("tools/call", {"name": "t"}, id=message_id)
+            await ends.exchange("tools/call", {"name": "t"}, message_id=message_id)
             if not case.renames:
                 assert ends.server.heard[-1].message["id"] == message_id
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from ..eras import CLIENT_CAPABILITIES, CLIENT_INFO, STATELESS_META, Era, dig, key_of, text_of
-from ..record import Record
+from tests.hostapp.fidelity.eras import CLIENT_CAPABILITIES, CLIENT_INFO, STATELESS_META, Era, dig, key_of, text_of
+from tests.hostapp.fidelity.record import Record
 
 Params = Mapping[str, Any] | str
 """Params as a value, or as the JSON of an object."""
@@ -79,8 +79,9 @@ class Link(ABC):
     async def cancel(self, message_id: object) -> None:
         """Cancel a request in the way of the era and the carrier."""
 
+    @abstractmethod
     async def listen(self) -> None:
-        """Make sure that what belongs to no request can come; most carriers need nothing for it."""
+        """Make sure that what belongs to no request can come."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -108,12 +109,12 @@ class Link(ABC):
         method: str,
         params: Params | None = None,
         *,
-        id: object = None,
+        message_id: object = None,
         more: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> Any:
         """Send a request; returns its id."""
-        message_id = next(self._ids) if id is None else id
+        message_id = next(self._ids) if message_id is None else message_id
         await self.send(self.compose(method, params, id=message_id, more=more), headers=headers)
         return message_id
 
@@ -127,7 +128,9 @@ class Link(ABC):
 
     async def answer(self, asked: Arrival, result: object, more: str = "") -> None:
         """Answer a request of the server's."""
-        await self.send(f'{{"result":{text_of(result)},"id":{json.dumps(asked.message["id"])}{more},"jsonrpc":"2.0"}}'.encode())
+        await self.send(
+            f'{{"result":{text_of(result)},"id":{json.dumps(asked.message["id"])}{more},"jsonrpc":"2.0"}}'.encode()
+        )
 
     async def refuse(self, asked: Arrival, error: object) -> None:
         """Answer a request of the server's with an error."""
@@ -136,23 +139,25 @@ class Link(ABC):
     async def answer_to(self, message_id: object) -> Arrival:
         """Wait for the answer to a request."""
         key = key_of(message_id)
-        return await self.arrived.first(
-            lambda arrival: arrival.is_answer and key_of(arrival.message.get("id")) == key
-        )
+        return await self.arrived.first(lambda arrival: arrival.is_answer and key_of(arrival.message.get("id")) == key)
 
     async def next(self) -> Arrival:
         """Wait for the next request or notification of the server's."""
         arrival = await self.arrived.first(lambda arrival: not arrival.is_answer, after=self._taken)
-        self._taken = next(
-            place for place in range(self._taken, len(self.arrived)) if self.arrived[place] is arrival
-        ) + 1
+        self._taken = (
+            next(place for place in range(self._taken, len(self.arrived)) if self.arrived[place] is arrival) + 1
+        )
         return arrival
 
     async def begin(self, version: str | None = None) -> Arrival:
         """Say hello in the way of the era; returns the server's answer."""
         if self.era is Era.STATELESS:
             return await self.request("server/discover")
-        hello = {"protocolVersion": version or self.version, "capabilities": CLIENT_CAPABILITIES, "clientInfo": CLIENT_INFO}
+        hello = {
+            "protocolVersion": version or self.version,
+            "capabilities": CLIENT_CAPABILITIES,
+            "clientInfo": CLIENT_INFO,
+        }
         answer = await self.request("initialize", hello)
         if "result" in answer.message:
             self.version = answer.message["result"]["protocolVersion"]

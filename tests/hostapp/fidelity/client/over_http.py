@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 import anyio
 from anyio.abc import TaskGroup
 
+from tests.hostapp.fidelity.eras import Era, dig, key_of
+from tests.hostapp.fidelity.pipes import LONGEST
+from tests.hostapp.fidelity.sse import Events
 from tests.hostapp.http.wire import JSON_HEADERS, Connection, Message, read_body, read_chunk, read_head
 
-from ..eras import Era, dig, key_of
-from ..pipes import LONGEST
-from ..sse import Events
 from .link import Link
 
 _TARGETS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 import anyio
 
+from tests.hostapp.fidelity.eras import Era
 from tests.hostapp.http.wire import JSON_HEADERS, read_body, read_head
 
-from ..eras import Era
 from .link import Link
 from .over_http import Posts, events_in
 
@@ -39,6 +39,9 @@ class SSELink(Link):
         async for name, data in events:
             assert name == "message", (name, data)
             self.arrive(data)
+
+    async def listen(self) -> None:
+        pass  # it comes where all else comes
 
     async def close(self) -> None:
         self._posts.close()

@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from ..eras import Era
-from ..pipes import Pipes
+from tests.hostapp.fidelity.eras import Era
+from tests.hostapp.fidelity.pipes import Pipes
+
 from .link import Link
 
 
@@ -36,6 +37,9 @@ class StdioLink(Link):
     def hang_up(self) -> None:
         """Say no more, and go on listening."""
         self._pipes.close_output()
+
+    async def listen(self) -> None:
+        pass  # it comes where all else comes
 
     async def close(self) -> None:
         self._pipes.close()

@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from ..eras import dig, key_of, text_of
-from ..record import Record
+from tests.hostapp.fidelity.eras import dig, key_of, text_of
+from tests.hostapp.fidelity.record import Record
 
 
 class Channel(Protocol):
@@ -83,9 +83,10 @@ class Peer:
         self._said.note(message.encode())
         await channel.send(message.encode())
 
-    async def answer_to(self, message_id: object) -> Heard:
-        """Wait for the client's answer to a request of the server's."""
-        return await self.answers.first(lambda heard: key_of(heard.message["id"]) == key_of(message_id))
+    async def answer_to(self, message_id: object, *, after: int = 0) -> Heard:
+        """Wait for the client's answer to a request of the server's, after so many other answers."""
+        key = key_of(message_id)
+        return await self.answers.first(lambda heard: key_of(heard.message["id"]) == key, after=after)
 
 
 class Asked(Heard):
@@ -124,8 +125,9 @@ class Asked(Heard):
     async def ask(self, message_id: object, method: str, params: Any = None) -> Heard:
         """Ask the client something, and wait for the answer."""
         text = "" if params is None else f',"params":{text_of(params)}'
+        before = len(self.peer.answers)
         await self.say(f'{{"jsonrpc":"2.0","id":{json.dumps(message_id)},"method":"{method}"{text}}}')
-        return await self.peer.answer_to(message_id)
+        return await self.peer.answer_to(message_id, after=before)
 
     async def answer(self, result: Any, more: str = "") -> None:
         """Answer with a result.

@@ -10,9 +10,9 @@ from typing import Any
 
 import anyio
 
+from tests.hostapp.fidelity.eras import VERSION_KEY, Era, dig
 from tests.hostapp.http.wire import Answer, Fields, Message, raw_server
 
-from ..eras import VERSION_KEY, Era, dig
 from .asked import Asked, Peer
 from .server import Server
 
@@ -39,7 +39,9 @@ class _Response:
         """Write the whole body, or an event."""
         if last and not self._started and (self._form == "json" or status != "200 OK"):
             self._started = True
-            await self._answer.send(message, status=status, fields=[("content-type", "application/json"), *self._fields])
+            await self._answer.send(
+                message, status=status, fields=[("content-type", "application/json"), *self._fields]
+            )
             return
         await self.start()
         event = b"event: message\ndata: " + message + b"\n\n"

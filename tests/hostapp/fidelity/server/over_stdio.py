@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
-from anyio.abc import TaskGroup, UNIXSocketStream
+from anyio.abc import SocketStream, TaskGroup, UNIXSocketStream
 
-from ..pipes import Pipes
+from tests.hostapp.fidelity.pipes import Pipes
+
 from .asked import Channel, Peer
 from .server import Server
 
@@ -38,7 +39,8 @@ class _Stdout:
 async def serve_stdio(server: Server) -> AsyncGenerator[list[str]]:
     """Make a server that can be started as often as needed; yields its command line."""
 
-    async def serve(control: UNIXSocketStream) -> None:
+    async def serve(control: SocketStream) -> None:
+        assert isinstance(control, UNIXSocketStream)
         async with control:
             try:
                 _, (source, out) = await control.receive_fds(1, 2)

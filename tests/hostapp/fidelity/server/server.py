@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-from ..eras import Era, key_of
-from ..pairs import Form
-from ..record import Record
+from tests.hostapp.fidelity.eras import Era, key_of
+from tests.hostapp.fidelity.pairs import Form
+from tests.hostapp.fidelity.record import Record
+
 from .asked import Asked, Channel, Heard, Peer
 
 T = TypeVar("T")
@@ -22,6 +23,7 @@ class Server:
 
     Attributes:
         heard: every message it got.
+        asked: the requests among them.
         said: every message it sent, in the order in which it began to.
         cancelled: requests that were cancelled, in that order.
         complaints: what a message's frame did wrong; a strict server answers it with an error.
@@ -30,6 +32,7 @@ class Server:
     def __init__(self, form: Form = "json") -> None:
         self.form: Form = form
         self.heard: Record[Heard] = Record()
+        self.asked: Record[Asked] = Record()
         self.said: Record[bytes] = Record()
         self.cancelled: Record[Asked] = Record()
         self.complaints: list[str] = []
@@ -71,6 +74,7 @@ class Server:
         elif "id" in heard.message:
             asked = Asked(heard, channel, self.said)
             peer.open[key_of(asked.id)] = asked
+            self.asked.note(asked)
             return asked
         elif heard.method == "notifications/cancelled":
             cancelled = peer.open.get(key_of(heard.params["requestId"]))
