@@ -171,10 +171,8 @@ async def talking(case: Case, form: Form = "json", **options: Any) -> AsyncGener
 
 def _cause(error: BaseException) -> BaseException:
     """Return the one fault that passed through however many groups of tasks."""
-    if isinstance(error, BaseExceptionGroup):
-        inner = cast("tuple[BaseException, ...]", error.exceptions)
-        return _cause(inner[0]) if len(inner) == 1 else error
-    return error
+    inner = cast("tuple[BaseException, ...]", getattr(error, "exceptions", ()))
+    return _cause(inner[0]) if len(inner) == 1 else error
 
 
 async def _raise_first(server: Server) -> None:

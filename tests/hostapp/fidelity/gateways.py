@@ -9,6 +9,8 @@ from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any, Final, cast
 
+import anyio
+
 from midspan.gateway import Gateway
 from midspan.http import listen, run_server
 from midspan.relay import PassAll, run_stdio
@@ -32,15 +34,24 @@ def looks(payload: dict[str, Any]) -> None:
 
 
 @mutator(events=EVERYTHING, phase="both", errors=True)
-async def copies(payload: dict[str, Any]) -> dict[str, Any]:
+def copies(payload: dict[str, Any]) -> dict[str, Any]:
+    return dict(payload)
+
+
+@mutator(events=["tools/*", "notifications/progress"], phase="both", errors=True)
+async def copies_later(payload: dict[str, Any]) -> dict[str, Any]:
+    await anyio.lowlevel.checkpoint()
     return dict(payload)
 
 
 def chain_of(judged: bool) -> Chain:
-    """Return an empty chain, or one that looks at everything and changes nothing."""
+    """Return an empty chain, or one that looks at everything and changes nothing.
+
+    Some messages it decides on at once, and for others it needs time, so that these could be overtaken.
+    """
     chain = Chain()
     if judged:
-        chain.add(looks, copies)
+        chain.add(looks, copies, copies_later)
     return chain
 
 

@@ -16,7 +16,7 @@ from .pairs import Case, cases
 
 pytestmark = pytest.mark.anyio
 
-EXAMPLES: Final = 20
+EXAMPLES: Final = 40
 HOURS: Final = 3600.0
 """How long a connection may serve: each example has a deadline of its own."""
 
@@ -34,6 +34,8 @@ VALUES = st.recursive(
     max_leaves=12,
 )
 OBJECTS = st.dictionaries(KEYS, VALUES, max_size=4)
+
+IDS = st.integers(0, 2**63) | st.text(max_size=6)
 
 
 def written(value: Any, ascii_only: bool) -> str:
@@ -53,6 +55,7 @@ def exchanges(draw: st.DrawFn) -> dict[str, Any]:
     params, answer, envelope = (written(draw(OBJECTS), ascii_only) for _ in range(3))
     exchange = {
         "method": draw(st.sampled_from(["tools/call", "acme/x"])),
+        "message_id": draw(IDS),
         "params": f'{{"name":"t","arguments":{params},"x":{params}}}',
         "more": f',"future":{envelope}',
     }

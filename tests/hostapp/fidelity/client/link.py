@@ -120,7 +120,8 @@ class Link(ABC):
 
     async def request(self, method: str, params: Params | None = None, **options: Any) -> Arrival:
         """Send a request and wait for its answer."""
-        return await self.answer_to(await self.start(method, params, **options))
+        before = len(self.arrived)  # an id may have been used for what is over
+        return await self.answer_to(await self.start(method, params, **options), after=before)
 
     async def notify(self, method: str, params: Params | None = None) -> None:
         """Send a notification."""
@@ -136,10 +137,14 @@ class Link(ABC):
         """Answer a request of the server's with an error."""
         await self.send(f'{{"jsonrpc":"2.0","error":{text_of(error)},"id":{json.dumps(asked.message["id"])}}}'.encode())
 
-    async def answer_to(self, message_id: object) -> Arrival:
-        """Wait for the answer to a request."""
+    async def answer_to(self, message_id: object, *, after: int = 0) -> Arrival:
+        """Wait for the answer to a request, after so many other messages."""
         key = key_of(message_id)
-        return await self.arrived.first(lambda arrival: arrival.is_answer and key_of(arrival.message.get("id")) == key)
+
+        def answers(arrival: Arrival) -> bool:
+            return arrival.is_answer and key_of(arrival.message.get("id")) == key
+
+        return await self.arrived.first(answers, after=after)
 
     async def next(self) -> Arrival:
         """Wait for the next request or notification of the server's."""
