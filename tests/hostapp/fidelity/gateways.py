@@ -68,15 +68,17 @@ class StdioFront:
         """Start a gateway; yields its client."""
         gateway_in, to = os.pipe()
         from_, gateway_out = os.pipe()
-        running = asyncio.create_task(self._run((gateway_in, gateway_out)))
-        try:
-            async with stdio_link(era, from_, to) as link:
-                yield link
-                link.hang_up()
-                assert await running == 0
-        finally:
-            running.cancel()
-            await asyncio.wait({running})
+        codes: list[int] = []
+
+        async def run() -> None:
+            codes.append(await self._run((gateway_in, gateway_out)))
+
+        async with anyio.create_task_group() as group, stdio_link(era, from_, to) as link:
+            group.start_soon(run)
+            yield link
+            link.hang_up()
+            await link.ended.wait()
+        assert codes == [0]
 
     async def _run(self, streams: tuple[int, int]) -> int:
         if not isinstance(self._address, str):

@@ -14,12 +14,17 @@ from .link import Link
 
 
 class StdioLink(Link):
-    """Speaks lines."""
+    """Speaks lines.
+
+    Attributes:
+        ended: set when the other side says no more.
+    """
 
     carrier = "stdio"
 
     def __init__(self, era: Era, pipes: Pipes) -> None:
         super().__init__(era)
+        self.ended = anyio.Event()
         self._pipes = pipes
 
     async def send(self, raw: bytes, *, headers: Mapping[str, str] | None = None) -> None:
@@ -33,6 +38,7 @@ class StdioLink(Link):
         """Take what comes, up to the end."""
         async for line in self._pipes.lines():
             self.arrive(line)
+        self.ended.set()
 
     def hang_up(self) -> None:
         """Say no more, and go on listening."""
