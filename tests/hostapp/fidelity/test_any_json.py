@@ -16,7 +16,7 @@ from .pairs import Case, cases
 
 pytestmark = pytest.mark.anyio
 
-EXAMPLES: Final = 40
+EXAMPLES: Final = 25
 HOURS: Final = 3600.0
 """How long a connection may serve: each example has a deadline of its own."""
 
