@@ -74,10 +74,16 @@ class ServerChoice:
         Raises:
             OperatorError: it cannot be one.
         """
+        return configured(config, self.server, chain) if self.server is not None else self.named(chain, config)
+
+    def named(self, chain: Chain | None, config: Config | None = None) -> Gateway:
+        """Return the gateway in front of the server that the command line itself names; with no chain it only relays.
+
+        Raises:
+            OperatorError: it cannot be one.
+        """
         from midspan.gateway import Gateway
 
-        if self.server is not None:
-            return configured(config, self.server, chain)
         if self.url is not None:
             transport = cast("TransportName", self.transport or "http")
             return Gateway(
@@ -151,14 +157,16 @@ def configured(config: Config, name: str, chain: Chain) -> Gateway:
     )
 
 
-class _TowardsClients(TypedDict):
+class _TowardsClients(TypedDict, total=False):
     denials: Denials
     expose_interceptors: bool
     coerce_input_schemas: bool
 
 
-def _towards_clients(config: Config, server: str | None = None) -> _TowardsClients:
-    """Return how a gateway meets the clients of a server, as arguments of it."""
+def _towards_clients(config: Config | None, server: str | None = None) -> _TowardsClients:
+    """Return how a gateway meets the clients of a server, as arguments of it; none where there is no config."""
+    if config is None:
+        return {}
     from midspan.interception import Denials
 
     table = config.gateway(server)
