@@ -1,0 +1,331 @@
+"""A raw client, the real command, and a scripted server behind it: over stdio, over HTTP, and from one to the other."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import anyio
+
+from tests.hostapp.http.wire import (
+    HANDSHAKE,
+    JSON_HEADERS,
+    STATELESS_META,
+    Answer,
+    Connection,
+    Fields,
+    raw_server,
+    read_body,
+    read_chunk,
+    read_head,
+    stateless,
+)
+
+from .scripted_back import Script, talk, waits
+
+BACK: Final = Path(__file__).with_name("scripted_back.py")
+PATIENCE: Final = 30.0
+"""Seconds after which a test that hangs fails."""
+
+Era = Literal["handshake", "stateless"]
+Way = Literal["run", "serve", "url"]
+"""`midspan run -- COMMAND`, `midspan serve -- COMMAND`, `midspan serve --url URL`."""
+ERAS: Final[Sequence[Era]] = ("handshake", "stateless")
+WAYS: Final[Sequence[Way]] = ("run", "serve", "url")
+
+Json = dict[str, Any]
+Replies = Mapping[str, Mapping[str, Any]]
+"""What the client answers the server's requests with, by method: members of the message, such as `result`."""
+
+
+class RawClient(ABC):
+    """A client that reads nothing into what arrives.
+
+    Attributes:
+        era: which requests it sends.
+        received: every byte that it got.
+        asked: the server's requests that it got.
+    """
+
+    def __init__(self, era: Era) -> None:
+        self.era: Era = era
+        self.received = bytearray()
+        self.asked: list[Json] = []
+        self._last = 0
+
+    async def open(self, capabilities: Json | None = None) -> Json:
+        """Say hello in the era's way, and return the server's answer."""
+        given = capabilities or {"elicitation": {}, "sampling": {}, "roots": {}}
+        if self.era == "stateless":
+            (answer,) = await self.ask("server/discover", {})
+            return answer
+        hello = {"protocolVersion": "2025-11-25", "capabilities": given, "clientInfo": {"name": "c", "version": "1"}}
+        (answer,) = await self.ask("initialize", hello)
+        await self.tell("notifications/initialized")
+        return answer
+
+    async def ask(
+        self, method: str, params: Mapping[str, Any], *, replies: Replies | None = None, token: str | None = None
+    ) -> list[Json]:
+        """Send a request and return all that comes up to its answer, which is the last."""
+        self._last += 1
+        meta: Json = dict(STATELESS_META) if self.era == "stateless" else {}
+        if token is not None:
+            meta["progressToken"] = token
+        body = {**params, "_meta": {**params.get("_meta", {}), **meta}} if meta else dict(params)
+        message = {"jsonrpc": "2.0", "id": self._last, "method": method, "params": body}
+        arrived: list[Json] = []
+        async for one in self._exchange(message):
+            arrived.append(one)
+            if waits(one):
+                self.asked.append(one)
+                reply = (replies or {}).get(one["method"], {"error": {"code": -32601, "message": "no"}})
+                await self._send({"jsonrpc": "2.0", "id": one["id"], **reply})
+            elif one.get("id") == self._last and "method" not in one:
+                break
+        return arrived
+
+    async def tell(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send a notification."""
+        await self._send({"jsonrpc": "2.0", "method": method, "params": dict(params or {})})
+
+    async def works(self) -> None:
+        """Assert that a good call still gets its answer."""
+        (answer,) = await self.ask("tools/call", {"name": "good", "arguments": {}})
+        assert answer["result"]["content"] == [{"type": "text", "text": "good"}]
+
+    @abstractmethod
+    async def _send(self, message: Json) -> None: ...
+
+    @abstractmethod
+    def _exchange(self, message: Json) -> AsyncIterator[Json]: ...
+
+
+GOOD: Final[Script] = {
+    "tools/call good": [{"result": {"content": [{"type": "text", "text": "good"}], "resultType": "complete"}}]
+}
+"""What `RawClient.works` needs of a script."""
+
+
+class StdioClient(RawClient):
+    """A client over the pipes of `midspan run`."""
+
+    def __init__(self, era: Era, process: asyncio.subprocess.Process) -> None:
+        super().__init__(era)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._to, self._from = process.stdin, process.stdout
+
+    async def write(self, line: bytes) -> None:
+        """Send a line as it is."""
+        self._to.write(line + b"\n")
+        await self._to.drain()
+
+    async def read(self) -> bytes:
+        """Return the next line; empty at the end."""
+        line = await self._from.readline()
+        self.received += line
+        return line
+
+    async def finish(self) -> None:
+        """Say no more, and take what still comes."""
+        self._to.close()
+        while await self.read():
+            pass
+
+    async def _send(self, message: Json) -> None:
+        await self.write(json.dumps(message).encode())
+
+    async def _exchange(self, message: Json) -> AsyncIterator[Json]:
+        await self._send(message)
+        while line := await self.read():
+            yield json.loads(line)
+
+
+class HTTPClient(RawClient):
+    """A client of `midspan serve`, with a connection for each message.
+
+    Attributes:
+        port: where it is.
+        session: the id of its session.
+    """
+
+    def __init__(self, era: Era, port: int) -> None:
+        super().__init__(era)
+        self.port = port
+        self.session: str | None = None
+        self._connections: list[Connection] = []
+
+    async def connect(self) -> Connection:
+        """Open a connection."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**24)
+        connection = Connection(reader, writer, f"localhost:{self.port}")
+        self._connections.append(connection)
+        return connection
+
+    def close_all(self) -> None:
+        """Close all connections."""
+        for connection in self._connections:
+            connection.writer.close()
+
+    def fields(self, message: Json) -> Fields:
+        """Return the headers of a message."""
+        if self.era == "stateless":
+            params = message.get("params", {})
+            return stateless(message.get("method", ""), params.get("name", params.get("uri")))
+        if self.session is not None:
+            return [*HANDSHAKE, ("mcp-session-id", self.session)]
+        return JSON_HEADERS
+
+    async def _send(self, message: Json) -> None:
+        answer = await (await self.connect()).post(json.dumps(message).encode(), self.fields(message))
+        self.received += answer.body
+        assert answer.status == 202, answer
+
+    async def _exchange(self, message: Json) -> AsyncIterator[Json]:
+        connection = await self.connect()
+        await connection.start("POST", json.dumps(message).encode(), self.fields(message))
+        response = await read_head(connection.reader)
+        self.received += repr((response.start, response.fields)).encode()
+        self.session = response.header("mcp-session-id") or self.session
+        if response.header("content-type") != "text/event-stream":
+            body = await read_body(connection.reader, response)
+            self.received += body
+            yield json.loads(body)
+            return
+        waiting = b""
+        while chunk := await read_chunk(connection.reader):
+            self.received += chunk
+            *events, waiting = (waiting + chunk.replace(b"\r\n", b"\n")).split(b"\n\n")
+            for event in events:
+                data = [line[5:] for line in event.split(b"\n") if line.startswith(b"data:")]
+                if b"".join(data).strip():
+                    yield json.loads(b"\n".join(data))
+
+
+class HTTPBack:
+    """A scripted server over HTTP, whose answers are streams."""
+
+    def __init__(self, script: Script, log: Path) -> None:
+        self._script = script
+        self._log = log
+        self._answers: dict[object, asyncio.Event] = {}
+
+    async def handle(self, answer: Answer) -> None:
+        """Answer one request."""
+        if answer.request.method != "POST":
+            await answer.send(status="405 Method Not Allowed")
+            return
+        async with await anyio.open_file(self._log, "ab") as log:
+            await log.write(answer.request.body + b"\n")
+        message: Json = answer.request.json()
+        if "method" not in message or "id" not in message:
+            if "method" not in message:
+                self._answers.setdefault(message["id"], asyncio.Event()).set()
+            await answer.send(status="202 Accepted", fields=[])
+            return
+        session = [("mcp-session-id", "s1")] if message["method"] == "initialize" else []
+        await answer.stream(fields=session, end=False)
+        for said in talk(self._script, message):
+            await answer.write(b"event: message\ndata: " + json.dumps(said).encode() + b"\n\n")
+            if waits(said):
+                await self._answers.setdefault(said["id"], asyncio.Event()).wait()
+        await answer.end()
+
+
+@asynccontextmanager
+async def served(*arguments: str) -> AsyncGenerator[int]:
+    """Run `midspan serve` on a free port, which it yields."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "midspan", "serve", "--port", "0", *arguments, stderr=asyncio.subprocess.PIPE
+    )
+    assert process.stderr is not None
+    try:
+        line = b""
+        while not line.startswith(b"midspan: serving "):
+            line = await process.stderr.readline()
+            assert line, "midspan serve ended"
+        rest = asyncio.create_task(process.stderr.read())  # one that cannot write its log stands still
+        yield int(line.rpartition(b":")[2].partition(b"/")[0])
+        process.terminate()
+        await process.wait()
+        await rest
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+@asynccontextmanager
+async def run(era: Era, *arguments: str) -> AsyncGenerator[StdioClient]:
+    """Run `midspan run` with a raw client at its pipes."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "midspan",
+        "run",
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        limit=2**24,
+    )
+    try:
+        client = StdioClient(era, process)
+        yield client
+        await client.finish()
+        await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+class Link:
+    """A running gateway between a raw client and a scripted server.
+
+    Attributes:
+        client: speaks for the client.
+    """
+
+    def __init__(self, client: RawClient, log: Path) -> None:
+        self.client = client
+        self._log = log
+
+    def reached(self) -> list[Json]:
+        """Return the messages that reached the server. Exact once an answer to a later request is here."""
+        return [json.loads(line) for line in self._log.read_bytes().splitlines()]
+
+
+@asynccontextmanager
+async def linked(way: Way, era: Era, folder: Path, script: Script, *options: str) -> AsyncGenerator[Link]:
+    """Run the command with these options between a raw client and a server that follows a script.
+
+    Args:
+        way: how the client reaches the server.
+        era: of the client.
+        folder: an empty one.
+        script: as in `scripted_back`.
+        options: of the command.
+    """
+    log, file = folder / "back.log", folder / "script.json"
+    file.write_text(json.dumps({**GOOD, **script}))
+    command = ("--", sys.executable, "-I", "-S", str(BACK), str(file), str(log))
+    with anyio.fail_after(PATIENCE):
+        async with AsyncExitStack() as stack:
+            if way == "run":
+                yield Link(await stack.enter_async_context(run(era, *options, *command)), log)
+                return
+            if way == "url":
+                back = HTTPBack({**GOOD, **script}, log)
+                url, _ = await stack.enter_async_context(raw_server(back.handle))
+                command = ("--url", url)
+            client = HTTPClient(era, await stack.enter_async_context(served(*options, *command)))
+            stack.callback(client.close_all)
+            yield Link(client, log)
