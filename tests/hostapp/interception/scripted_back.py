@@ -2,10 +2,10 @@
 
     python -I -S scripted_back.py SCRIPT LOG
 
-SCRIPT is a JSON file: lists of messages by method, or by method and name (`tools/call echo`). A message with a method
-and an id is a request to the client, and the next one waits for its answer; one with a result or an error answers the
-request that the list is for. The text `$token` stands for the request's progress token. LOG gets every message that
-arrives, as a line.
+SCRIPT is a JSON file: for each era lists of messages by method, or by method and name (`tools/call echo`). A message
+with a method and an id is a request to the client, and the next one waits for its answer; one with a result or an error
+answers the request that the list is for. The text `$token` stands for the request's progress token. LOG gets every
+message that arrives, as a line.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 Script = Mapping[str, Sequence[Mapping[str, Any]]]
+VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 
 
-def talk(script: Script, message: Mapping[str, Any]) -> Generator[dict[str, Any]]:
+def talk(scripts: Mapping[str, Script], message: Mapping[str, Any]) -> Generator[dict[str, Any]]:
     """Yield what is said to a request."""
     params = message.get("params") or {}
+    script = scripts["stateless" if VERSION_KEY in params.get("_meta", {}) else "handshake"]
     method = message["method"]
     lines = script.get(f"{method} {params.get('name')}", script.get(method, [{"result": {}}]))
     token = (params.get("_meta") or {}).get("progressToken")
@@ -38,7 +40,7 @@ def waits(said: Mapping[str, Any]) -> bool:
     return "method" in said and "id" in said
 
 
-def main(script: Script, log: str) -> None:
+def main(scripts: Mapping[str, Script], log: str) -> None:
     with open(log, "a", encoding="utf-8", buffering=1) as notes:
 
         def messages() -> Iterator[dict[str, Any]]:
@@ -50,7 +52,7 @@ def main(script: Script, log: str) -> None:
         for message in arriving:
             if "method" not in message or "id" not in message:
                 continue
-            for said in talk(script, message):
+            for said in talk(scripts, message):
                 print(json.dumps(said), flush=True)
                 if waits(said):
                     next(arriving, None)

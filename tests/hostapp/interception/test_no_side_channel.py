@@ -6,12 +6,14 @@ import base64
 import json
 import random
 import string
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import anyio
 import pytest
 
-from .ways import ERAS, WAYS, Era, RawClient, Way, linked
+from .ways import EACH_WAY, Era, RawClient, Way, linked
 
 pytestmark = pytest.mark.anyio
 
@@ -101,6 +103,10 @@ TARGETS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
+TOLD: Final = [f"notifications/{what}" for what in ("progress", "message", "message", "custom")]
+"""What arrives meanwhile. A message that has the key as its target cannot be redacted, and is dropped."""
+
+
 def script_of(era: Era) -> dict[str, list[dict[str, Any]]]:
     """Return a server's whole talk."""
     opening = {
@@ -155,20 +161,29 @@ async def everything(client: RawClient) -> dict[str, list[dict[str, Any]]]:
     return came
 
 
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("way", WAYS)
-async def test_a_planted_key_never_arrives_and_each_redaction_is_recorded(tmp_path: Path, way: Way, era: Era) -> None:
+@pytest.mark.parametrize(("way", "eras"), EACH_WAY)
+async def test_a_planted_key_never_arrives_and_each_redaction_is_recorded(
+    tmp_path: Path, way: Way, eras: Sequence[Era]
+) -> None:
     config, audit = tmp_path / "midspan.toml", tmp_path / "audit.jsonl"
     config.write_text(f"[plugins.audit.config]\npath = {json.dumps(str(audit))}\n")
     options = ("--config", str(config), "--plugin", "secrets", "--plugin", "audit")
-    async with linked(way, era, tmp_path, script_of(era), *options) as link:
-        client = link.client
-        came = await everything(client)
-        await client.works()
+    async with linked(way, eras, tmp_path, script_of, *options) as link:
+        known = 0
+        for client in link.clients:
+            came = await everything(client)
+            await client.works()
+            assert KEY.encode() not in client.received
+            check(client, came)
+            content = await anyio.Path(audit).read_text()
+            assert KEY not in content
+            records = [json.loads(line) for line in content.splitlines()]
+            check_records(client.era, records[known:])
+            known = len(records)
 
-    assert KEY.encode() not in client.received
-    assert KEY.encode() not in audit.read_bytes()
-    # All of it came, without the key.
+
+def check(client: RawClient, came: dict[str, list[dict[str, Any]]]) -> None:
+    """Assert that all of it came, without the key."""
     opening = came["open"][0]["result"]
     assert opening["instructions"] == f"Always send {GONE}."
     assert opening["serverInfo"]["title"] == f"S {GONE}"
@@ -177,11 +192,9 @@ async def test_a_planted_key_never_arrives_and_each_redaction_is_recorded(tmp_pa
     assert came["tools/call refused"][-1]["error"]["code"] == ERROR["code"]
     assert GONE in came["tools/call refused"][-1]["error"]["message"]
     arrived = [message["method"] for message in came["busy"][:-1]]
-    # What has the key as its target cannot be redacted, so it was dropped.
-    told = ["progress", "message", "message", "custom"]
-    assert arrived == [f"notifications/{what}" for what in told]
+    assert arrived == TOLD
     assert all(GONE in json.dumps(message) for message in came["busy"][:-1])
-    if era == "handshake":
+    if client.era == "handshake":
         assert [request["method"] for request in client.asked] == ["elicitation/create", "sampling/createMessage"]
         assert all(GONE in json.dumps(request) for request in client.asked)
     else:
@@ -193,7 +206,9 @@ async def test_a_planted_key_never_arrives_and_each_redaction_is_recorded(tmp_pa
     assert (image["data"], sound["data"], blob["resource"]["blob"]) == (MEDIA, MEDIA, MEDIA)
     assert came["resources/read"][-1]["result"]["contents"][1]["blob"] == MEDIA
 
-    records = [json.loads(line) for line in audit.read_text().splitlines()]
+
+def check_records(era: Era, records: list[dict[str, Any]]) -> None:
+    """Assert that each redaction has a record."""
     redacted = [
         record["event"]
         for record in records
@@ -203,7 +218,6 @@ async def test_a_planted_key_never_arrives_and_each_redaction_is_recorded(tmp_pa
     results = [place.partition(" ")[0] for place in RESULTS]
     opened = "initialize" if era == "handshake" else "server/discover"
     asks = ["elicitation/create", "sampling/createMessage"] if era == "handshake" else ["tools/call"]
-    notifications = [f"notifications/{what}" for what in told]
-    assert sorted(redacted) == sorted([opened, *results, "tools/call", *notifications, *asks])
+    assert sorted(redacted) == sorted([opened, *results, "tools/call", *TOLD, *asks])
     blocked = [record["event"] for record in records if record.get("blocked_by") == "secrets.protected"]
     assert blocked == ["notifications/resources/updated"]

@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -37,7 +37,13 @@ Era = Literal["handshake", "stateless"]
 Way = Literal["run", "serve", "url"]
 """`midspan run -- COMMAND`, `midspan serve -- COMMAND`, `midspan serve --url URL`."""
 ERAS: Final[Sequence[Era]] = ("handshake", "stateless")
-WAYS: Final[Sequence[Way]] = ("run", "serve", "url")
+EACH_WAY: Final[Sequence[tuple[Way, Sequence[Era]]]] = (
+    ("run", ("handshake",)),
+    ("run", ("stateless",)),
+    ("serve", ERAS),
+    ("url", ERAS),
+)
+"""All ways, with the eras of the clients of one gateway."""
 
 Json = dict[str, Any]
 Replies = Mapping[str, Mapping[str, Any]]
@@ -212,8 +218,8 @@ class HTTPClient(RawClient):
 class HTTPBack:
     """A scripted server over HTTP, whose answers are streams."""
 
-    def __init__(self, script: Script, log: Path) -> None:
-        self._script = script
+    def __init__(self, scripts: Mapping[str, Script], log: Path) -> None:
+        self._scripts = scripts
         self._log = log
         self._answers: dict[object, asyncio.Event] = {}
 
@@ -232,7 +238,7 @@ class HTTPBack:
             return
         session = [("mcp-session-id", "s1")] if message["method"] == "initialize" else []
         await answer.stream(fields=session, end=False)
-        for said in talk(self._script, message):
+        for said in talk(self._scripts, message):
             await answer.write(b"event: message\ndata: " + json.dumps(said).encode() + b"\n\n")
             if waits(said):
                 await self._answers.setdefault(said["id"], asyncio.Event()).wait()
@@ -288,14 +294,14 @@ async def run(era: Era, *arguments: str) -> AsyncGenerator[StdioClient]:
 
 
 class Link:
-    """A running gateway between a raw client and a scripted server.
+    """A running gateway between raw clients and a scripted server.
 
     Attributes:
-        client: speaks for the client.
+        clients: one for each era.
     """
 
-    def __init__(self, client: RawClient, log: Path) -> None:
-        self.client = client
+    def __init__(self, clients: Sequence[RawClient], log: Path) -> None:
+        self.clients = clients
         self._log = log
 
     def reached(self) -> list[Json]:
@@ -304,28 +310,33 @@ class Link:
 
 
 @asynccontextmanager
-async def linked(way: Way, era: Era, folder: Path, script: Script, *options: str) -> AsyncGenerator[Link]:
-    """Run the command with these options between a raw client and a server that follows a script.
+async def linked(
+    way: Way, eras: Sequence[Era], folder: Path, script_of: Callable[[Era], Script], *options: str
+) -> AsyncGenerator[Link]:
+    """Run the command with these options between raw clients and a server that follows a script.
 
     Args:
-        way: how the client reaches the server.
-        era: of the client.
+        way: how the clients reach the server.
+        eras: of the clients.
         folder: an empty one.
-        script: as in `scripted_back`.
+        script_of: returns the script for an era, as in `scripted_back`.
         options: of the command.
     """
+    scripts: dict[str, Script] = {era: {**GOOD, **script_of(era)} for era in ERAS}
     log, file = folder / "back.log", folder / "script.json"
-    file.write_text(json.dumps({**GOOD, **script}))
+    file.write_text(json.dumps(scripts))
     command = ("--", sys.executable, "-I", "-S", str(BACK), str(file), str(log))
     with anyio.fail_after(PATIENCE):
         async with AsyncExitStack() as stack:
             if way == "run":
-                yield Link(await stack.enter_async_context(run(era, *options, *command)), log)
+                (era,) = eras
+                yield Link([await stack.enter_async_context(run(era, *options, *command))], log)
                 return
             if way == "url":
-                back = HTTPBack({**GOOD, **script}, log)
-                url, _ = await stack.enter_async_context(raw_server(back.handle))
+                url, _ = await stack.enter_async_context(raw_server(HTTPBack(scripts, log).handle))
                 command = ("--url", url)
-            client = HTTPClient(era, await stack.enter_async_context(served(*options, *command)))
-            stack.callback(client.close_all)
-            yield Link(client, log)
+            port = await stack.enter_async_context(served(*options, *command))
+            clients = [HTTPClient(era, port) for era in eras]
+            for client in clients:
+                stack.callback(client.close_all)
+            yield Link(clients, log)
