@@ -21,11 +21,11 @@ VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 
 def talk(scripts: Mapping[str, Script], message: Mapping[str, Any]) -> Generator[dict[str, Any]]:
     """Yield what is said to a request."""
-    params = message.get("params") or {}
+    params: dict[str, Any] = message.get("params", {})
     script = scripts["stateless" if VERSION_KEY in params.get("_meta", {}) else "handshake"]
     method = message["method"]
     lines = script.get(f"{method} {params.get('name')}", script.get(method, [{"result": {}}]))
-    token = (params.get("_meta") or {}).get("progressToken")
+    token = params.get("_meta", {}).get("progressToken")
     for line in lines:
         said: dict[str, Any] = {"jsonrpc": "2.0", **line}
         if "method" not in said:

@@ -56,7 +56,10 @@ def midspan_interceptors():
     return [first, second, third]
 """
 FAILURES: Final = ("raise", "type", "late", "protected", "no json", "edit", "answer")
-QUESTION: Final = {"message": f"{ORIGINAL}, fails:raise", "requestedSchema": {"type": "object", "properties": {}}}
+QUESTION: Final[dict[str, Any]] = {
+    "message": f"{ORIGINAL}, fails:raise",
+    "requestedSchema": {"type": "object", "properties": {}},
+}
 
 
 def script_of(era: Era) -> dict[str, list[dict[str, Any]]]:

@@ -246,11 +246,15 @@ class HTTPBack:
 
 
 @asynccontextmanager
-async def served(*arguments: str) -> AsyncGenerator[int]:
-    """Run `midspan serve` on a free port, which it yields."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "midspan", "serve", "--port", "0", *arguments, stderr=asyncio.subprocess.PIPE
-    )
+async def served(*arguments: str, **options: Any) -> AsyncGenerator[int]:
+    """Run `midspan serve` on a free port, which it yields.
+
+    Args:
+        arguments: of the command.
+        options: of the process.
+    """
+    command = [sys.executable, "-m", "midspan", "serve", "--port", "0", *arguments]
+    process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE, **options)
     assert process.stderr is not None
     try:
         line = b""
@@ -269,8 +273,14 @@ async def served(*arguments: str) -> AsyncGenerator[int]:
 
 
 @asynccontextmanager
-async def run(era: Era, *arguments: str) -> AsyncGenerator[StdioClient]:
-    """Run `midspan run` with a raw client at its pipes."""
+async def run(era: Era, *arguments: str, **options: Any) -> AsyncGenerator[StdioClient]:
+    """Run `midspan run` with a raw client at its pipes.
+
+    Args:
+        era: of the client.
+        arguments: of the command.
+        options: of the process.
+    """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -281,6 +291,7 @@ async def run(era: Era, *arguments: str) -> AsyncGenerator[StdioClient]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         limit=2**24,
+        **options,
     )
     try:
         client = StdioClient(era, process)
