@@ -1,9 +1,8 @@
-"""A result of a published server that is denied late: the write happened once, and the client is told not to repeat it."""
+"""A published server's result is denied late: the write happened once, and the client is told not to repeat it."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -76,7 +75,7 @@ def check(result: dict[str, Any]) -> None:
     assert "The tool ran, and its result was withheld. Do not retry" in block["text"]
     verdict = result["_meta"]["midspan/verdict"]
     assert (verdict["ran"], verdict["retry"], verdict["phase"]) == (True, False, "response")
-    assert verdict["rule"] == "no_written/written"
+    assert verdict["rule"] == "late.no_written/written"
     assert "structuredContent" not in result
     assert "wrote it" not in json.dumps(result)
 
@@ -107,13 +106,20 @@ def inspect(npm: Installed, guarded: Guarded, home: Path, *words: str) -> tuple[
         timeout=60,
         check=False,
     )
-    print(done)
     return json.loads(done.stdout), done.returncode
 
 
 def test_the_inspector_is_told_that_it_ran(npm: Installed, guarded: Guarded, tmp_path: Path) -> None:
-    call = ["--method", "tools/call", "--tool-name", "create_entities", "--tool-arg", f"entities={json.dumps(ENTITIES)}"]
-    result, _ = inspect(npm, guarded, tmp_path, *call)
+    call = [
+        "--method",
+        "tools/call",
+        "--tool-name",
+        "create_entities",
+        "--tool-arg",
+        f"entities={json.dumps(ENTITIES)}",
+    ]
+    result, code = inspect(npm, guarded, tmp_path, *call)
+    assert code == 5  # its own for a tool's error
     check(result)
     assert guarded.written() == [WRITTEN]
     assert guarded.called() == ["create_entities"]

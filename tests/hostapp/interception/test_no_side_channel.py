@@ -217,7 +217,7 @@ def check_records(era: Era, records: list[dict[str, Any]]) -> None:
     ]
     results = [place.partition(" ")[0] for place in RESULTS]
     opened = "initialize" if era == "handshake" else "server/discover"
-    asks = ["elicitation/create", "sampling/createMessage"] if era == "handshake" else ["tools/call"]
+    asks = ["elicitation/create", "sampling/createMessage"]
     assert sorted(redacted) == sorted([opened, *results, "tools/call", *TOLD, *asks])
     blocked = [record["event"] for record in records if record.get("blocked_by") == "secrets.protected"]
     assert blocked == ["notifications/resources/updated"]

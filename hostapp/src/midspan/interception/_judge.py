@@ -15,6 +15,7 @@ from midspan.errors import one_line
 from midspan.interception._context import ConnectionContext, is_stateless
 from midspan.interception._deciding import Deciding
 from midspan.interception._denials import Denials, payload_of_answer
+from midspan.interception._rounds import Parts, Rounds
 from midspan.relay import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -165,6 +166,7 @@ class ChainJudge:
         self, chain: Deciding, context: ConnectionContext, denials: Denials | None = None, *, repeats: bool = False
     ) -> None:
         self._chain = chain
+        self._rounds = Rounds(chain)
         self._context = context
         self._denials = denials or Denials()
         self._requests = {Side.CLIENT: _Requests(repeats=repeats), Side.SERVER: _Requests(repeats=repeats)}
@@ -239,7 +241,8 @@ class ChainJudge:
         params = message.params_or_empty()
         pending = _Pending(message.method, params, self._context.of(params), len(line))
         direction, back = _direction(side), _opposite(_direction(side))
-        if not self._chain.concerns(message.method, "request", direction):
+        parts = self._rounds.answers(params, direction) if pending.stateless else None
+        if parts is None and not self._chain.concerns(message.method, "request", direction):
             if self._chain.concerns(message.method, "response", back):
                 _require(fault)
                 pending.exchange.keep_request(message.payload())
@@ -249,17 +252,26 @@ class ChainJudge:
         _require(fault)
         payload = message.payload()
         requests.open(message.id, pending, line)
-        work = self._judge_request(side, message, payload, pending)
+        work = self._judge_request(side, message, payload, pending, parts)
         # The request phase may end in an answer, which then passes the response phase at once.
-        if self._chain.may_suspend(message.method, "request", direction) or self._chain.may_suspend(
-            message.method, "response", back
+        if (
+            self._chain.may_suspend(message.method, "request", direction)
+            or self._chain.may_suspend(message.method, "response", back)
+            or (parts is not None and self._rounds.may_suspend(parts))
         ):
             return Deferred(work, request_id=message.id, size=len(line))
         return _now(work)
 
-    async def _judge_request(self, side: Side, message: Message, payload: dict[str, Any], pending: _Pending) -> Action:
+    async def _judge_request(
+        self, side: Side, message: Message, payload: dict[str, Any], pending: _Pending, parts: Parts | None
+    ) -> Action:
         assert message.id is not None
         try:
+            if parts is not None:
+                judged = await self._rounds.judge(parts, payload, pending.context)
+                if isinstance(judged, ChainExecutionResult):
+                    return Action(reply=write(self._denial(message.id, judged, pending, ran=False)))
+                payload = judged
             result = await self._execute(message.method, "request", side, payload, pending)
             if result.answer is not None:
                 return Action(reply=write(await self._answered(side, message, result, pending)))
@@ -316,7 +328,8 @@ class ChainJudge:
             logger.warning("dropped an answer from the %s to a request it never got", side.value)
             return Action()
         assert message.id is not None
-        if not self._chain.concerns(pending.method, "response", direction, error=is_error):
+        parts = self._rounds.questions(message.envelope.get("result"), direction)
+        if parts is None and not self._chain.concerns(pending.method, "response", direction, error=is_error):
             self._requests[asker].close(message.id, pending)
             self._note_handshake(pending, message)
             return Action(forward=line, ordered=True)
@@ -324,15 +337,24 @@ class ChainJudge:
         payload = message.payload()
         self._requests[asker].close(message.id, pending)
         self._note_handshake(pending, message)
-        work = self._judge_answer(side, message, payload, pending)
-        if self._chain.may_suspend(pending.method, "response", direction, error=is_error):
+        work = self._judge_answer(side, message, payload, pending, parts)
+        if self._chain.may_suspend(pending.method, "response", direction, error=is_error) or (
+            parts is not None and self._rounds.may_suspend(parts)
+        ):
             return Deferred(work, ordered=True, size=len(line))
         return _now(work)
 
-    async def _judge_answer(self, side: Side, message: Message, payload: dict[str, Any], pending: _Pending) -> Action:
+    async def _judge_answer(
+        self, side: Side, message: Message, payload: dict[str, Any], pending: _Pending, parts: Parts | None
+    ) -> Action:
         assert message.id is not None
         is_error = message.kind == "error"
         try:
+            if parts is not None:
+                judged = await self._rounds.judge(parts, payload, pending.context)
+                if isinstance(judged, ChainExecutionResult):
+                    return Action(forward=write(self._denial(message.id, judged, pending, ran=True)), ordered=True)
+                payload = judged
             result = await self._execute(pending.method, "response", side, payload, pending, error=is_error)
             if result.final_payload is not None:
                 return Action(forward=write(message.with_payload(result.final_payload)), ordered=True)
