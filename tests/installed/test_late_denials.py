@@ -41,20 +41,21 @@ class Guarded:
         words: the command line.
         environment: the whole environment.
         folder: where it runs.
+        memory: the server's file.
     """
 
     def __init__(self, npm: Installed, folder: Path) -> None:
-        plugin, self._asked, self._memory = folder / "late.py", folder / "asked", folder / "memory.jsonl"
+        plugin, self._asked, self.memory = folder / "late.py", folder / "asked", folder / "memory.jsonl"
         plugin.write_text(PLUGIN)
         tee = [sys.executable, "-I", "-S", str(HERE / "tee.py"), str(self._asked)]
         server = [*tee, str(npm.bin / "mcp-server-memory")]
         self.words = [sys.executable, "-m", "midspan", "run", "--plugin-file", str(plugin), "--", *server]
-        self.environment = {**npm.environment, "MEMORY_FILE_PATH": str(self._memory)}
+        self.environment = {**npm.environment, "MEMORY_FILE_PATH": str(self.memory)}
         self.folder = npm.folder
 
     def written(self) -> list[Any]:
         """Return what is in the server's memory file."""
-        return [json.loads(line) for line in self._memory.read_text().splitlines()]
+        return [json.loads(line) for line in self.memory.read_text().splitlines()]
 
     def called(self) -> list[str]:
         """Return the tools that the server was asked for."""
@@ -97,7 +98,8 @@ async def test_the_sdks_client_is_told_that_it_ran(guarded: Guarded, mode: Liter
 
 def inspect(npm: Installed, guarded: Guarded, home: Path, *words: str) -> tuple[dict[str, Any], int]:
     """Run the Inspector's command line once, and return the result that it prints and its exit code."""
-    options: Sequence[str] = ["--cli", *words, "--", *guarded.words]
+    # It starts servers with an environment of its own making.
+    options: Sequence[str] = ["--cli", *words, "-e", f"MEMORY_FILE_PATH={guarded.memory}", "--", *guarded.words]
     done = subprocess.run(
         [str(npm.bin / "mcp-inspector"), *options],
         env={**guarded.environment, "HOME": str(home)},
