@@ -73,6 +73,8 @@ def problem_of(arguments: list[str]) -> str | None:
         parsed = context.command.make_context(context.info_name, list(arguments), parent=context.parent)
     except click.UsageError as error:
         return error.format_message()
+    if context.command.name == "run" and not any(parsed.params[name] for name in ("command", "url", "server")):
+        return "no server"
     # `midspan run` takes an unknown option for the server's command.
     first = next(iter(parsed.params.get("command", ())), "")
     return f"no such option {first}" if first.startswith("-") else None

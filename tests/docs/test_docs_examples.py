@@ -1,7 +1,9 @@
 """What the pages show in a terminal is what comes out."""
 
+import asyncio
 import os
 import re
+import runpy
 import subprocess
 import sys
 import zipfile
@@ -10,6 +12,9 @@ from pathlib import Path
 
 import pytest
 from docs_pages import DOCS, EXAMPLE_PACKAGE, ROOT, Shown, blocks_of, commands_of, example_files
+from mcp import Client
+
+from midspan.http import listen, run_server
 
 FIRST_PLUGIN = DOCS / "tutorial" / "first-plugin"
 HOW_TO = DOCS / "how-to"
@@ -108,12 +113,36 @@ def test_the_readme_of_the_tutorials_package_says_what_is_true(site: Path, tmp_p
     assert "forbidden_command" in output
 
 
+@pytest.mark.anyio
+async def test_the_embedded_gateway_guards_the_server_in_its_application(anyio_backend: str) -> None:
+    (app_file,) = (HOW_TO / "guard-a-server").glob("*.py")
+    app = runpy.run_path(str(app_file))["app"]
+    listener = listen("127.0.0.1", 0)
+    listener.listen()
+    stop = asyncio.Event()
+    async with app.router.lifespan_context(app):
+        running = asyncio.create_task(run_server(app, listener, stop=stop))
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/guarded/mcp"
+        async with Client(url) as client:
+            assert not (await client.call_tool("read", {"path": "notes"})).is_error
+            assert (await client.call_tool("read", {"path": "secret"})).is_error
+        stop.set()
+        await running
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The gateway runs on asyncio."""
+    return "asyncio"
+
+
 def test_every_example_is_run_by_a_test() -> None:
     shown = " ".join(
         each.command
         for page in ("tutorial/first-plugin.md", "how-to/run-a-chain.md", "how-to/serve-interceptors.md")
         for each in shown_in(DOCS / page)
     )
+    shown += "guarded_app.py"  # run by the test above
     for file in example_files():
         if not file.is_relative_to(EXAMPLE_PACKAGE):  # which is installed, and whose tests are run
             assert file.name in shown, file.relative_to(ROOT)

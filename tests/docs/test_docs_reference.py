@@ -53,7 +53,9 @@ def test_the_generated_parts_are_current() -> None:
     assert done.returncode == 0, f"run `uv run python docs/reference/_generate`\n{done.stdout}{done.stderr}"
 
 
-@pytest.mark.parametrize("module", ["midspan_sdk", "midspan_sdk.mcp", "midspan_sdk.payload", "midspan_sdk.testing"])
+@pytest.mark.parametrize(
+    "module", ["midspan", "midspan_sdk", "midspan_sdk.mcp", "midspan_sdk.payload", "midspan_sdk.testing"]
+)
 def test_every_public_name_is_in_the_reference(module: str) -> None:
     missing = set(import_module(module).__all__) - SECTIONS - ELSEWHERE.keys() - set(errors.__all__)
     assert missing == set()

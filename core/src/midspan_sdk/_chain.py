@@ -15,12 +15,12 @@ from pydantic import ValidationError
 
 from midspan_sdk._authoring import Interceptor, definition_error, interceptors_of
 from midspan_sdk._background import Worker
-from midspan_sdk._engine import IncompatibleStep, Plan, Run
+from midspan_sdk._engine import Finish, IncompatibleStep, Plan, Run
 from midspan_sdk._entries import CHAIN_TIMEOUT, ChainEntry, InterceptorOverrides, overrides_from
 from midspan_sdk._exchange import Exchange
 from midspan_sdk._frame import Frame
 from midspan_sdk._interruption import interrupts
-from midspan_sdk._invocation import InvocationContext
+from midspan_sdk._invocation import InvocationContext, ToolCatalog
 from midspan_sdk._local_step import LocalStep
 from midspan_sdk._observers import Observer
 from midspan_sdk._outcome import AbortedAt, ChainExecutionResult
@@ -68,7 +68,8 @@ class Chain:
     Args:
         observers: take a decision record of every execution.
         gives: what handlers may need of this mount, of `session`, `store`, `tools`, `ask`. A chain keeps session state
-            and a store by itself; a `session` also needs a `session_id` in the context of each message.
+            and a store by itself; a `session` also needs a `session_id` in the context of each message, `tools` a
+            catalogue with each.
         store: where `store` keeps its values; in memory by default.
         timeout: the chain's own deadline in seconds.
         max_payload_bytes: the largest payload or answer a mutator may return, in bytes as JSON.
@@ -93,6 +94,7 @@ class Chain:
         self._steps: dict[str, Step] = {}
         self._servers: list[ServerEntries] = []
         self._plans: dict[tuple[str, str, str, str | None, bool], Plan] = {}
+        self._needs: frozenset[str] = frozenset()
         if not 0 < timeout < math.inf:
             raise ValueError(f"timeout must be a positive number of seconds, not {timeout!r}")
         self._timeout = timeout
@@ -117,6 +119,11 @@ class Chain:
     def entries(self) -> tuple[ChainEntry, ...]:
         """All entries, in order of registration."""
         return tuple(step.entry for step in self._steps.values())
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What its handlers need of the mount, of `session`, `store`, `tools`, `ask`."""
+        return self._needs
 
     def add(
         self,
@@ -147,6 +154,7 @@ class Chain:
             added[interceptor.name] = LocalStep(interceptor, entry, self._surroundings)
         self._steps.update(added)
         self._plans.clear()
+        self._needs = self._needs.union(*(interceptor.needs for interceptor in interceptors))
         self._start_workers()
 
     def _entry(
@@ -274,6 +282,12 @@ class Chain:
             return True
         return self._plan(event, phase, direction or default_direction(phase), None, error).suspends
 
+    def may_change(self, event: str, phase: Phase, direction: Direction | None = None, *, error: bool = False) -> bool:
+        """Tell whether any mutator may change such messages, or answer them; one in audit mode may not."""
+        if event in UNINTERCEPTED_METHODS:
+            return False
+        return self._plan(event, phase, direction or default_direction(phase), None, error).changes
+
     def _plan(self, event: str, phase: Phase, direction: Direction, version: str | None, error: bool) -> Plan:
         key = (event, phase, direction, version, error)
         plan = self._plans.get(key)
@@ -323,6 +337,8 @@ class Chain:
         context: InvocationContext | None = None,
         exchange: Exchange | None = None,
         error: bool = False,
+        tools: ToolCatalog | None = None,
+        finish: Finish | None = None,
     ) -> ChainExecutionResult:
         """Run all matching interceptors over one message.
 
@@ -338,6 +354,11 @@ class Chain:
             context: where the message comes from.
             exchange: pass the same one for the request and its response.
             error: the response is a JSON-RPC error; only entries that ask for errors see it.
+            tools: what handlers get as `tools`; copies of it. Entries that take it fail where it is None.
+            finish: the mount's own last step over what leaves, called when nothing has blocked, before the decision is
+                recorded. It gets the payload that arrived and the one that leaves, the same object when nothing changed
+                it, and must edit neither. It returns None, or another payload, or an `AbortedAt` of type `mount`, which
+                blocks.
 
         Returns:
             The result; a blocked message is a result, not an exception.
@@ -355,7 +376,7 @@ class Chain:
         if interceptors is not None:
             plan = self._filtered(plan, interceptors)
         observed = self._observed
-        if plan.empty and config is None and (not observed or event in UNINTERCEPTED_METHODS):
+        if plan.empty and config is None and finish is None and (not observed or event in UNINTERCEPTED_METHODS):
             if exchange is not None and phase == "request":
                 exchange.keep_request(payload)
             return ChainExecutionResult(event, phase, payload)
@@ -377,11 +398,14 @@ class Chain:
             now,
             self._timeout if timeout_ms is None else timeout_ms / 1000,
             error,
+            tools,
         )
         arrived = Snapshot(payload)
         run = Run(plan, frame, arrived, self._max_bytes)
         await run.stages()
         run.check_deadline(anyio.current_time())
+        if finish is not None:
+            run.finish(finish, payload)
         result = run.result(started)
         result.modified = run.snapshot is not arrived and run.aborted is None
         if observed:

@@ -29,6 +29,10 @@ from midspan_sdk.wire import Status
 logger = logging.getLogger("midspan.chain")
 
 CHAIN = "chain"
+MOUNT = "mount"
+Finish = Callable[[dict[str, Any], dict[str, Any]], dict[str, Any] | AbortedAt | None]
+"""A mount's own last step: gets the payload that arrived and the one that leaves. See `Chain.execute`."""
+
 _CHAIN_DEADLINE = "the chain did not finish within {} ms"
 
 
@@ -37,10 +41,11 @@ class Plan:
 
     Attributes:
         empty: whether nothing matches.
+        changes: whether any mutator may change or answer the message.
         suspends: whether any mutator or validator may have to wait for something.
     """
 
-    __slots__ = ("empty", "mutate_first", "mutators", "sinks", "suspends", "validators")
+    __slots__ = ("changes", "empty", "mutate_first", "mutators", "sinks", "suspends", "validators")
 
     def __init__(
         self,
@@ -54,6 +59,7 @@ class Plan:
         self.validators = validators
         self.sinks = sinks
         self.empty = not (mutators or validators or sinks)
+        self.changes = any(step.entry.mode == "active" for step in mutators)
         self.suspends = not all(step.inline for step in (*mutators, *validators))
 
     @property
@@ -343,6 +349,21 @@ class Run:
         self.status = "timeout"
         self.aborted = AbortedAt(interceptor=CHAIN, reason=reason, type=CHAIN)
         return True
+
+    def finish(self, last: Finish, arrived: dict[str, Any]) -> None:
+        """Let the mount have the last word on what leaves."""
+        if self.aborted is not None:
+            return
+        try:
+            verdict = last(arrived, self.snapshot.value)
+            if isinstance(verdict, AbortedAt):
+                self._abort("mutation_failed", verdict)
+            elif verdict is not None:
+                self.snapshot = Snapshot(verdict)
+        except Exception:
+            logger.exception("the mount's own last step failed; the message is blocked")
+            reason = "the gateway's own last check failed"
+            self._abort("mutation_failed", AbortedAt(interceptor=MOUNT, reason=reason, type=MOUNT))
 
     def check_deadline(self, now: float) -> None:
         """Block when handlers that never suspended took longer than the chain may."""

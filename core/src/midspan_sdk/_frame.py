@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from midspan_sdk._exchange import Exchange
-from midspan_sdk._invocation import EMPTY_CONTEXT, InvocationContext
+from midspan_sdk._invocation import EMPTY_CONTEXT, InvocationContext, ToolCatalog
 from midspan_sdk.wire import Direction, Phase
 
 
@@ -17,9 +17,10 @@ class Frame:
         error: whether the payload is a JSON-RPC error.
         budget: seconds the whole execution may take.
         started: when it started, by the event loop's clock.
+        tools: the catalogue of tools, or None where the mount has none.
     """
 
-    __slots__ = ("budget", "config", "context", "direction", "error", "event", "exchange", "phase", "started")
+    __slots__ = ("budget", "config", "context", "direction", "error", "event", "exchange", "phase", "started", "tools")
 
     def __init__(
         self,
@@ -32,6 +33,7 @@ class Frame:
         started: float,
         budget: float,
         error: bool = False,
+        tools: ToolCatalog | None = None,
     ) -> None:
         self.event = event
         self.phase: Phase = phase
@@ -42,6 +44,7 @@ class Frame:
         self.started = started
         self.budget = budget
         self.error = error
+        self.tools = tools
 
     def for_sinks(self) -> Frame:
         """Return the frame of work that goes on after the execution: only an entry's own deadline bounds it."""
@@ -55,6 +58,7 @@ class Frame:
             self.started,
             math.inf,
             self.error,
+            self.tools,
         )
 
     def exchange_or_new(self) -> Exchange:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Protocol
 
 from midspan_sdk._model import WireModel
+from midspan_sdk._plain import plain_object
 from midspan_sdk.wire import Phase
 
 
@@ -92,15 +93,39 @@ class State(dict[str, Any]):
 
 
 class ToolCatalog(Protocol):
-    """The tools of the guarded server, learnt from listings that passed; asks for nothing itself."""
+    """The tools of the guarded server, learnt from listings that passed; asks for nothing itself.
 
-    def get(self, name: str) -> Mapping[str, Any] | None:
-        """Return the tool as it was last listed, or None when it was never listed."""
+    It holds them as the client was shown them, after mutators, and does not change while a message is judged. It is
+    empty until the client has listed the tools. A dictionary of tools by name is one too, for tests.
+    """
+
+    def get(self, name: str, /) -> Mapping[str, Any] | None:
+        """Return the tool as it was last listed, a copy of the handler's own; None when it was not listed."""
         ...
 
     def __iter__(self) -> Iterator[str]: ...
 
     def __len__(self) -> int: ...
+
+
+class ToolsView:
+    """What a handler gets of a catalogue: every tool is a copy, so that nobody sees what becomes of it."""
+
+    __slots__ = ("_tools",)
+
+    def __init__(self, tools: ToolCatalog) -> None:
+        self._tools = tools
+
+    def get(self, name: str, /) -> Mapping[str, Any] | None:
+        """Return a copy of a tool, or None."""
+        tool = self._tools.get(name)
+        return None if tool is None else plain_object(tool)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
 
 
 class Ask(Protocol):

@@ -21,7 +21,7 @@ from midspan_sdk._handler import (
     typed_payload,
     validation_of,
 )
-from midspan_sdk._invocation import Invocation, InvocationContext
+from midspan_sdk._invocation import Invocation, InvocationContext, ToolsView
 from midspan_sdk._model import faulty_fields
 from midspan_sdk._plain import Snapshot
 from midspan_sdk._results import SinkResult, ValidationResult
@@ -263,6 +263,11 @@ def _context(call: _Call) -> InvocationContext:
     return context.model_copy(deep=True)  # claims are a dict, the one part of a context that could be edited
 
 
+def _tools(call: _Call) -> Any:
+    tools = call.frame.tools
+    return _not_given(call) if tools is None else ToolsView(tools)
+
+
 def _not_given(call: _Call) -> Any:
     # Reached only in a chain that was told it gives this and has no way to: the entry fails, and policy decides.
     raise InterceptorFailedError(call.step.entry.name, "needs something that this mount does not give")
@@ -279,6 +284,6 @@ _GETTERS: dict[str, Callable[[_Call], Any]] = {
     "context": _context,
     "state": _state,
     "invocation": _invocation,
-    "tools": _not_given,
+    "tools": _tools,
     "ask": _not_given,
 }

@@ -56,7 +56,8 @@ class DecisionRecord:
         status: the chain's status.
         context: where the message came from: principal, session, server.
         entries: what each entry said, in the order in which they ran.
-        blocked_by: the entry that blocked, or None; `chain` when the chain's own deadline did.
+        blocked_by: the entry that blocked, or None; `chain` when the chain's own deadline did, `midspan/output-schema`
+            when a mutator had changed a tool's result so that it no longer fitted.
         reason: why it was blocked, or None.
         answered_by: the mutator that answered in place of the other side, or None.
         duration_ms: of the whole run.

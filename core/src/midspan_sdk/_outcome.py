@@ -26,14 +26,15 @@ class AbortedAt(WireModel):
     """The first entry that blocked, in entry order.
 
     Attributes:
-        interceptor: its name; `chain` when the chain's own deadline passed, else the observer's that could not write.
+        interceptor: its name; `chain` when the chain's own deadline passed, else the observer's that could not write,
+            or the mount's own rule that held the message back.
         reason: why, in words that may go to a peer.
-        type: the entry's type; `observer` or `chain` for those two.
+        type: the entry's type; `observer`, `chain` or `mount` for those three.
     """
 
     interceptor: str
     reason: str
-    type: InterceptorType | Literal["observer", "chain"]
+    type: InterceptorType | Literal["observer", "chain", "mount"]
 
 
 class FailedResult(WireModel):
@@ -92,7 +93,7 @@ class ChainExecutionResult:
         answer: the result that a mutator answered the request with, or None.
         answered_by: that mutator, or None.
         aborted_at: the first entry that blocked, or None.
-        modified: whether a mutator changed the payload.
+        modified: whether a mutator, or the mount's last step, changed the payload.
         outcomes: what each entry came to, in the order of the stages and of the entries within.
         total_duration_ms: of the whole run.
     """

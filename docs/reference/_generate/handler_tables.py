@@ -22,7 +22,10 @@ _MEANINGS = {
     "session_state": ("`State`", "of the session, shared by the plugin's handlers; fails when the context names none"),
     "store": ("`Store`", "named values that outlive a session; the plugin's own keys only"),
     "lifespan": ("what the plugin yielded", "from `midspan_lifespan`, or None"),
-    "tools": ("`ToolCatalog`", "the tools that listings showed; no mount gives it yet"),
+    "tools": (
+        "`ToolCatalog`",
+        "the server's tools as listings showed them to the client, each a copy; empty before the first listing",
+    ),
     "ask": ("`Ask`", "puts a question to the user; no mount gives it yet"),
     "invocation": ("`Invocation`", "this call: its name, deadline, and whether it was cancelled"),
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast, get_args
 from urllib.parse import urlsplit
 
 from midspan._web import URLFault, field_names, field_value, shown_url, url_fault
@@ -39,8 +39,10 @@ _URL_FAULTS: Final = {
     URLFault.CREDENTIALS: " with credentials in the URL; let the client send an Authorization header",
     URLFault.FRAGMENT: ": a fragment is never sent to a server; leave it out",
 }
+_AS_A_LIST: Final = "a command is given as a list, such as ['npx', 'some-server']"
 
 TransportName = Literal["http", "sse"]
+_RESTARTS: Final = ("never", "on-failure", "always")
 
 
 class Gateway:
@@ -52,8 +54,8 @@ class Gateway:
         async with chain:
             await Gateway(["npx", "some-server"], chain).run_stdio()
 
-    Both eras of the protocol pass: the handshake revisions and 2026-07-28. With no interceptor acting, neither side can
-    tell that the gateway is there.
+    Both eras of the protocol pass: the handshake revisions and 2026-07-28. A message that no interceptor acts on passes
+    as it came.
 
     Args:
         backend: the server: a URL; a command as a list, which is started for each connection; an `MCPServer` or
@@ -68,11 +70,13 @@ class Gateway:
             reached over streamable HTTP by an HTTP front, and these replace them.
         env: the whole environment of a command; by default this process's.
         cwd: the working directory of a command; by default this process's.
-        name: what interceptors know the server by; by default the URL's host and port, the command's name, or the
-            server object's.
+        name: what interceptors know the server by; by default the URL's host and port, the command's name, the
+            server object's name, or `server`.
         restart: whether a command that ends while clients use it is started anew: `never`, `on-failure` or `always`,
             with growing pauses. The new server gets the handshake that the client had with the old one.
         denials: what the sender of a blocked message is told.
+        coerce_input_schemas: give `{"type": "object"}` as `inputSchema` to tools that the server lists without one,
+            which many clients refuse. Those that a mutator took it from get it in any case.
         max_message: the longest message in bytes.
 
     Raises:
@@ -92,40 +96,47 @@ class Gateway:
         name: str | None = None,
         restart: RestartWhen = "never",
         denials: Denials | None = None,
+        coerce_input_schemas: bool = False,
         max_message: int = MAX_MESSAGE,
     ) -> None:
-        self._source: object = backend
-        self._is_url = isinstance(backend, str)
-        if isinstance(backend, str):
-            _check_url(backend)
-        elif headers is not None or transport != "http":
-            raise OperatorError("headers and transport belong to a backend that is a URL")
-        self._is_command = not self._is_url and _is_command(backend)
+        self._url: str | None = None
+        self._command: list[str] = []
         self._sdk: Backend | None = None
-        if not (self._is_url or self._is_command):
+        if isinstance(backend, str):
+            self._url = _checked_url(backend)
+        elif isinstance(backend, Sequence):
+            self._command = _checked_command(cast("Sequence[object]", backend))
+        else:
             from midspan.bridge import sdk_backend
 
             self._sdk = sdk_backend(backend)
-        if not self._is_command and (env is not None or cwd is not None or restart != "never"):
+        if self._url is None and (headers is not None or transport != "http"):
+            raise OperatorError("headers and transport belong to a backend that is a URL")
+        if not self._command and (env is not None or cwd is not None or restart != "never"):
             raise OperatorError("env, cwd and restart belong to a backend that is a command")
+        _check_choice("transport", transport, get_args(TransportName))
+        _check_choice("restart", restart, _RESTARTS)
+        if max_message < 1:
+            raise OperatorError(f"max_message is a number of bytes above zero, not {max_message}")
         self._transport = transport
         self._headers = _header_fields(headers or {})
         self._env = env
         self._cwd = cwd
-        self._chain = _narrowed(chain, events)
-        self._name = name or self._default_name()
+        self._chain = _narrowed(_empty_chain() if chain is None and coerce_input_schemas else chain, events)
+        self._coerce = coerce_input_schemas
+        self._name = name or self._default_name(cast("object", backend))
         self._restart: RestartWhen = restart
         self._denials = denials
         self._max_message = max_message
         self._served: HTTPRelay | BridgeEndpoint | None = None
 
-    def _default_name(self) -> str:
-        if self._is_url:
-            return urlsplit(cast("str", self._source)).netloc
-        if self._is_command:
-            return os.path.basename(cast("Sequence[str]", self._source)[0])
-        name = getattr(self._source, "name", None)
-        return name if isinstance(name, str) else type(self._source).__name__
+    def _default_name(self, backend: object) -> str:
+        if self._url is not None:
+            return urlsplit(self._url).netloc
+        if self._command:
+            return os.path.basename(self._command[0])
+        name = getattr(backend, "name", None)
+        return name if isinstance(name, str) else "server"
 
     def _backend(self, client_headers: Headers = ()) -> Backend:
         """Return what opens connections.
@@ -133,17 +144,17 @@ class Gateway:
         Args:
             client_headers: of the HTTP request that a connection is opened for.
         """
-        if self._is_command:
+        if self._command:
             from midspan.relay import CommandBackend
 
-            return CommandBackend(cast("Sequence[str]", self._source), env=self._env, cwd=self._cwd)
-        if self._is_url:
+            return CommandBackend(self._command, env=self._env, cwd=self._cwd)
+        if self._url is not None:
             from midspan.bridge import HTTPBackend, SSEBackend
 
             kind = SSEBackend if self._transport == "sse" else HTTPBackend
             own = {name for name, _ in self._headers}
             passed = [(key, text) for key, text in client_headers if key == b"authorization" and key not in own]
-            return kind(cast("str", self._source), [*self._headers, *passed])
+            return kind(self._url, [*self._headers, *passed])
         assert self._sdk is not None
         return self._sdk
 
@@ -154,25 +165,25 @@ class Gateway:
         return RestartPolicy(self._restart)
 
     @property
-    def endpoint(self) -> HTTPRelay | BridgeEndpoint:
-        """What answers HTTP requests."""
+    def _endpoint(self) -> HTTPRelay | BridgeEndpoint:
         if self._served is None:
-            self._served = self._relay() if self._is_url and self._transport == "http" else self._bridge()
+            to_http = self._url is not None and self._transport == "http"
+            self._served = self._relay(cast("str", self._url)) if to_http else self._bridge()
         return self._served
 
-    def _relay(self) -> HTTPRelay:
+    def _relay(self, url: str) -> HTTPRelay:
         from midspan.http import Conversations, HTTPRelay, Upstream
 
-        upstream = Upstream(cast("str", self._source), self._headers)
+        upstream = Upstream(url, self._headers)
         conversations = None
         if self._chain is not None:
-            conversations = Conversations(self._chain, self._name, self._denials)
+            conversations = Conversations(self._chain, self._name, self._denials, coerce_input_schemas=self._coerce)
         return HTTPRelay(upstream, conversations, max_message=self._max_message)
 
     def _bridge(self) -> BridgeEndpoint:
         from midspan.bridge import BridgeEndpoint
 
-        shared = None if self._is_url else self._backend()
+        shared = None if self._url is not None else self._backend()
         return BridgeEndpoint(
             self._backend if shared is None else lambda _: shared,
             self._chain,
@@ -180,7 +191,22 @@ class Gateway:
             self._denials,
             max_message=self._max_message,
             restart=self._policy,
+            coerce_input_schemas=self._coerce,
         )
+
+    def check(self) -> None:
+        """Check what can be told without starting the server or connecting to it.
+
+        Raises:
+            OperatorError: a command's program is not found, or its working directory is none.
+        """
+        if self._command:
+            from midspan.relay import CommandBackend, ConnectError
+
+            try:
+                CommandBackend(self._command, env=self._env, cwd=self._cwd).check()
+            except ConnectError as error:
+                raise OperatorError(str(error)) from error
 
     async def run_stdio(self, streams: tuple[int, int] | None = None) -> int:
         """Serve one client over stdio until it, or the server, ends. Works with or without `async with gateway:`.
@@ -190,10 +216,11 @@ class Gateway:
                 then belong to the protocol alone: what else is printed goes to stderr.
 
         Returns:
-            The exit code of a server that is a command; 128 + N when signal N ended it. 0 for others.
+            The exit code of a server that is a command; 128 + N when signal N ended it. Of others 0, or 1 when the
+            connection was lost.
 
         Raises:
-            OperatorError: the server cannot be started or reached.
+            OperatorError: the server cannot be started or reached; the streams are still open then.
         """
         from midspan.relay import ConnectError, claim_standard_streams, run_stdio
 
@@ -212,10 +239,10 @@ class Gateway:
         from midspan.interception import ChainJudge, ConnectionContext, acts, local_flow, local_user
         from midspan.relay import PassAll
 
-        if self._chain is None or not acts(self._chain):
+        if self._chain is None or not (self._coerce or acts(self._chain)):
             return PassAll()
         context = ConnectionContext(server=self._name, principal=local_user(), flow=local_flow())
-        return ChainJudge(self._chain, context, self._denials)
+        return ChainJudge(self._chain, context, self._denials, coerce_input_schemas=self._coerce)
 
     def asgi_app(
         self,
@@ -251,14 +278,14 @@ class Gateway:
 
     async def __aenter__(self) -> Self:
         """Start. Connects to nothing yet."""
-        await self.endpoint.__aenter__()
+        await self._endpoint.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close all connections to the server; end those that were started."""
-        await self.endpoint.__aexit__(kind, error, traceback)
+        await self._endpoint.__aexit__(kind, error, traceback)
 
 
 def asgi_app(
@@ -282,20 +309,50 @@ def asgi_app(
     from midspan.http import Front, Guard
 
     guard = Guard(hosts=allowed_hosts, origins=allowed_origins, any_address=any_address)
-    return Front({path: gateway.endpoint for path, gateway in gateways.items()}, guard, running=running)
+    endpoints = {path: gateway._endpoint for path, gateway in gateways.items()}  # pyright: ignore[reportPrivateUsage] - of this module, and no business of others
+    return Front(endpoints, guard, running=running)
 
 
-def _is_command(backend: object) -> bool:
-    if not isinstance(backend, Sequence):
-        return False
-    words = cast("Sequence[object]", backend)
-    if not words or not all(isinstance(word, str) for word in words):
-        raise OperatorError("a command is a list of its words, and has at least one")
-    return True
+def _checked_url(url: str) -> str:
+    fault = url_fault(url)
+    if fault is None:
+        return url
+    if "://" not in url and len(url.split()) > 1:
+        # What stands behind the first word may be a secret.
+        raise OperatorError(f"cannot relay to {url.split()[0]!r}: it is no URL; {_AS_A_LIST}")
+    hint = "" if "://" in url else f"; {_AS_A_LIST}"
+    raise OperatorError(f"cannot relay to {shown_url(url)!r}{_URL_FAULTS[fault]}{hint}")
+
+
+def _checked_command(words: Sequence[object]) -> list[str]:
+    command = [word for word in words if isinstance(word, str)]
+    if not command or not command[0] or len(command) != len(words):
+        raise OperatorError(f"{_AS_A_LIST}: texts only, the program first")
+    return command
+
+
+def _check_choice(argument: str, given: str, choices: Sequence[str]) -> None:
+    if given not in choices:
+        raise OperatorError(f"{argument} is {' or '.join(map(repr, choices))}, not {given!r}")
+
+
+def _empty_chain() -> Chain:
+    from midspan_sdk import Chain
+
+    return Chain()
 
 
 def _narrowed(chain: Chain | None, events: Iterable[str] | None) -> Deciding | None:
-    if chain is None or events is None:
+    if chain is None:
+        if events is not None:
+            raise OperatorError("events says what a chain decides on; give a chain too")
+        return None
+    from midspan_sdk import Chain
+
+    # Without this it would be told by the first message only.
+    if not isinstance(cast("object", chain), Chain):
+        raise OperatorError(f"the chain must be a Chain, not {type(chain).__name__}; chain.add(...) takes interceptors")
+    if events is None:
         return chain
     from midspan.interception import narrowed
 
@@ -307,11 +364,8 @@ def _header_fields(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
         field_names(headers)
         for value in headers.values():
             field_value(value)
+        return [(name.lower().encode(), value.strip(" \t").encode()) for name, value in headers.items()]
+    except UnicodeEncodeError:
+        raise OperatorError("headers must have values that are Unicode text") from None
     except ValueError as error:
         raise OperatorError(f"headers {error}") from None
-    return [(name.lower().encode(), value.strip(" 	").encode()) for name, value in headers.items()]
-
-
-def _check_url(url: str) -> None:
-    if fault := url_fault(url):
-        raise OperatorError(f"cannot relay to {shown_url(url)!r}{_URL_FAULTS[fault]}")

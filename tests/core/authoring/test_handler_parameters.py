@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel, ConfigDict
@@ -19,6 +19,7 @@ from midspan_sdk import (
     Principal,
     State,
     Store,
+    ToolCatalog,
     UnmetNeedError,
     ValidationResult,
     mutator,
@@ -389,6 +390,38 @@ def test_what_a_chain_cannot_give_refuses_the_interceptor(parameter: str, senten
     with pytest.raises(UnmetNeedError) as caught:
         Chain().add(validator(**ON_CALLS)(handlers[parameter]))
     assert str(caught.value) == sentence
+
+
+async def test_tools_are_those_of_the_execution_and_each_handler_gets_copies() -> None:
+    seen: list[Any] = []
+
+    @validator(**ON_CALLS)
+    def look(tools: ToolCatalog) -> None:
+        found = cast("dict[str, Any]", tools.get("a"))
+        seen.append((list(tools), len(tools), tools.get("b"), dict(found)))
+        found["inputSchema"]["type"] = "spoilt"
+
+    chain = Chain(gives=["tools"])
+    chain.add(look)
+    assert chain.needs == {"tools"}
+    catalogue: dict[str, Any] = {"a": {"name": "a", "inputSchema": {"type": "object"}}}
+    for _ in range(2):
+        result = await chain.execute(event="tools/call", phase="request", payload=CALL, tools=catalogue)
+        assert allowed(result)
+    assert seen == [(["a"], 1, None, {"name": "a", "inputSchema": {"type": "spoilt"}})] * 2
+    assert catalogue == {"a": {"name": "a", "inputSchema": {"type": "object"}}}
+
+
+async def test_tools_without_a_catalogue_are_a_failure() -> None:
+    @validator(**ON_CALLS)
+    def look(tools: ToolCatalog) -> None:
+        raise AssertionError("must not be called")
+
+    chain = Chain(gives=["tools"])
+    chain.add(look)
+    result = await chain.execute(event="tools/call", phase="request", payload=CALL)
+    assert result.aborted_at is not None
+    assert result.aborted_at.reason == "needs something that this mount does not give"
 
 
 @pytest.mark.parametrize(

@@ -199,3 +199,19 @@ async def test_twenty_clients_at_once_in_both_eras_are_not_mixed() -> None:
         async with anyio.create_task_group() as group:
             for number in range(20):
                 group.start_soon(one, number)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_result_that_a_mutator_broke_is_an_error_that_the_client_can_read(era: str) -> None:
+    @mutator(events=["tools/call"], phase="response")
+    def in_words(payload: dict[str, Any]) -> dict[str, Any]:
+        return {**payload, "structuredContent": {"result": "five"}}
+
+    async with between(in_words) as url, Client(url, mode=era) as client:
+        await client.list_tools()
+        broken = await client.call_tool("add", {"a": 2, "b": 3})
+    assert broken.is_error
+    (block,) = broken.content
+    assert isinstance(block, TextContent)
+    assert "Blocked by midspan/output-schema: the changed result does not fit" in block.text
+    assert "Do not retry" in block.text

@@ -314,7 +314,7 @@ async def raw_server(handler: Handler) -> AsyncGenerator[tuple[str, Seen]]:
 
 @asynccontextmanager
 async def gateway_to(
-    url: str, chain: Chain | None = None, seen: Seen | None = None, **options: Any
+    url: str | Sequence[str], chain: Chain | None = None, seen: Seen | None = None, **options: Any
 ) -> AsyncGenerator[Link]:
     """Run the gateway in front of a URL."""
     app_options = {key: options.pop(key) for key in ("allowed_hosts", "allowed_origins") if key in options}
@@ -356,7 +356,7 @@ async def guarded(
     **options: Any,
 ) -> AsyncGenerator[Link]:
     """Run a raw server with the gateway in front of it, and a chain of these interceptors in it."""
-    chain = Chain(observers=observers)
+    chain = Chain(observers=observers, gives=("session", "store", "tools"))
     chain.add(*interceptors)
     async with chain, relayed(handler, chain, denials=denials, **options) as link:
         yield link

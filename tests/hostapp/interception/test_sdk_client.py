@@ -46,6 +46,11 @@ def remove(path: str) -> str:
     return "removed"
 
 @server.tool()
+def number() -> int:
+    note("number")
+    return 42
+
+@server.tool()
 async def steps(ctx: Context) -> str:
     for number in range(3):
         await ctx.report_progress(number, 3, "p4ssw0rd")
@@ -91,9 +96,24 @@ async def redact(payload):
 def hide(payload):
     return {**payload, "tools": [tool for tool in payload["tools"] if tool["name"] != "remove"]}
 
+@mutator(events=["tools/call"], phase="response")
+def in_words(payload):
+    return {**payload, "structuredContent": {"result": "many"}} if "42" in str(payload) else None
+
+@mutator(events=["tools/list"], phase="response", priority_hint=1)
+def no_schema(payload):
+    for tool in payload["tools"]:
+        if tool["name"] == "wait":
+            del tool["inputSchema"]
+    return payload
+
+@validator(events=["tools/call"], phase="request")
+def listed_only(payload, tools):
+    return "not listed" if len(tools) and tools.get(payload["name"]) is None else None
+
 @hookimpl
 def midspan_interceptors():
-    return [no_removal, redact, hide]
+    return [no_removal, redact, hide, in_words, no_schema, listed_only]
 """
 
 
@@ -152,6 +172,32 @@ async def test_a_client_works_as_ever_and_the_guard_holds(connect: Connect, view
         with pytest.raises(MCPError):
             await client.read_resource("demo://no-such")
     assert (await anyio.Path(view).read_text()).splitlines() == ["echo ***", "leak"]
+
+
+async def test_a_result_that_a_mutator_broke_is_an_error_that_the_client_can_read(connect: Connect, view: Path) -> None:
+    async with connect() as client:
+        await client.list_tools()
+        broken = await client.call_tool("number", {})
+    assert broken.is_error
+    assert "Blocked by midspan/output-schema" in text_of(broken)
+    assert "Do not retry" in text_of(broken)
+    assert (await anyio.Path(view).read_text()).splitlines() == ["number"]
+
+
+async def test_a_listing_whose_schema_a_mutator_took_away_can_be_read(connect: Connect) -> None:
+    async with connect() as client:
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert listed["wait"].input_schema == {"type": "object"}
+    assert listed["echo"].input_schema["properties"].keys() == {"text"}
+
+
+async def test_handlers_see_the_tools_that_the_client_was_shown(connect: Connect) -> None:
+    async with connect() as client:
+        await client.list_tools()
+        assert text_of(await client.call_tool("echo", {"text": "x"})) == "you said x"
+        denied = await client.call_tool("no_such", {})
+    assert "listed_only" in text_of(denied)
+    assert "did not run" in text_of(denied)
 
 
 async def test_progress_is_judged_and_comes_in_order_before_the_result(connect: Connect) -> None:

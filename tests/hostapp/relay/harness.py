@@ -22,6 +22,8 @@ from midspan.relay import MAX_LINE, NEVER, CommandBackend, Judge, PassAll, Resta
 from midspan_sdk import Chain, Interceptor, Observer, Principal
 
 RAW_SERVER = Path(__file__).with_name("raw_server.py")
+GIVES = ("session", "store", "tools")
+"""What the gateway gives to handlers."""
 PATIENCE = 20.0
 """Seconds after which a test that hangs fails."""
 
@@ -290,16 +292,18 @@ async def guarded(
     denials: Denials | None = None,
     observers: Sequence[Observer] = (),
     timeout: float = 5.0,
+    coerce_input_schemas: bool = False,
     **options: Any,
 ) -> AsyncGenerator[Link]:
     """Start the gateway with a chain of these interceptors."""
-    chain = Chain(observers=observers, timeout=timeout)
+    chain = Chain(observers=observers, timeout=timeout, gives=GIVES)
     chain.add(*interceptors)
-    async with chain, open_link(log, judge=judge_of(chain, denials), **options) as link:
+    judge = judge_of(chain, denials, coerce_input_schemas=coerce_input_schemas)
+    async with chain, open_link(log, judge=judge, **options) as link:
         yield link
 
 
-def judge_of(chain: Chain, denials: Denials | None = None) -> ChainJudge:
+def judge_of(chain: Chain, denials: Denials | None = None, *, coerce_input_schemas: bool = False) -> ChainJudge:
     """Return the judge of a connection whose chain is this."""
     context = ConnectionContext(server="raw", principal=Principal(type="user", id="tester"), flow="test")
-    return ChainJudge(chain, context, denials)
+    return ChainJudge(chain, context, denials, coerce_input_schemas=coerce_input_schemas)

@@ -276,7 +276,7 @@ async def test_the_program_is_looked_for_in_the_path_given(tmp_path: Path, kept:
 @BOTH
 async def test_a_working_directory_that_is_not_there_is_named(log: Path, tmp_path: Path, kept: bool) -> None:
     missing = str(tmp_path / "none")
-    with pytest.raises(_child.SpawnError, match="No such file or directory; its working directory") as raised:
+    with pytest.raises(_child.SpawnError, match="its working directory is not there: ") as raised:
         await _child.spawn(server_command(log), cwd=missing)
     assert missing in str(raised.value)
     with pytest.raises(_child.SpawnError, match="'/no/such/command': not found"):

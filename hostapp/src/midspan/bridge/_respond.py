@@ -8,11 +8,13 @@ from collections.abc import Callable
 from typing import Final
 
 from midspan.bridge._stream import Stream
-from midspan.http import JSON_TYPE, Client, Headers, media_type, values
+from midspan.http import JSON_TYPE, VERSION_HEADER, Client, Headers, media_type, value, values
 
 _PING_EVERY: Final = 15.0
 """Seconds of silence after which a comment keeps the connection; proxies close idle ones after half a minute."""
 _EVENTS: Final = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform"))
+_PRIMED: Final = b"2025-11-25"
+"""The revision whose streams begin with an empty event, which has an id; clients of older ones cannot read it."""
 
 
 def accepts_events(client: Client) -> bool:
@@ -36,12 +38,11 @@ async def respond(
     stream.attach(client, 0)
     try:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_PING_EVERY if accepts_events(client) else None):
+            async with asyncio.timeout(_PING_EVERY if stream.takes_events else None):
                 await stream.wait_for_change()
-        if (answer := stream.only_answer()) is not None:
+        answer = stream.only_answer() if stream.takes_events else stream.answer()
+        if answer is not None:
             await client.answer(status_of(answer), answer, [*headers, JSON_TYPE])
-        elif stream.finished and not stream.last:
-            await client.answer(502, b"", headers)
         else:
             await write_events(client, stream, headers=headers, resumable=resumable)
     finally:
@@ -51,6 +52,9 @@ async def respond(
 async def write_events(client: Client, stream: Stream, *, headers: Headers = (), resumable: bool) -> None:
     """Write what a stream says as events, from where the client is, which is its reader."""
     await client.start(200, [*headers, *_EVENTS])
+    if resumable and value(client.headers, VERSION_HEADER) == _PRIMED:
+        stream.resumable = True
+        await client.write(b"id: %d-%d\ndata: \n\n" % (stream.number, stream.read))
     messages = stream.messages(client)
     following = asyncio.ensure_future(anext(messages, None))
     try:
@@ -63,6 +67,7 @@ async def write_events(client: Client, stream: Stream, *, headers: Headers = (),
             if found is None:
                 break
             number, message = found
+            stream.resumable = resumable
             name = b"id: %d-%d\n" % (stream.number, number) if resumable else b""
             await client.write(b"%sevent: message\ndata: %s\n\n" % (name, message))
             following = asyncio.ensure_future(anext(messages, None))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -31,6 +32,8 @@ from midspan.relay import (
     ConnectError,
     JSONFaultError,
     LineQueue,
+    MessageId,
+    as_id,
     classify,
     error_message,
     outline_of,
@@ -41,6 +44,7 @@ from midspan_sdk.events import TOOLS_LIST
 
 logger = logging.getLogger("midspan.gateway")
 
+_CANCELLED: Final = "notifications/cancelled"
 _END: Final = 2.0
 """Seconds that a transport, or a server in this process, may take to end."""
 
@@ -65,7 +69,12 @@ class SDKBackend:
         Raises:
             ConnectError: it cannot be opened, or serves another connection already.
         """
-        return await SDKConnection(self._streams()).open()
+        connection = SDKConnection(self._streams(), ends_with_client=isinstance(self._source, Server | MCPServer))
+        try:
+            return await connection.open()
+        except asyncio.CancelledError:
+            connection.kill()
+            raise
 
     def _streams(self) -> Streams:
         source = self._source
@@ -78,7 +87,13 @@ class SDKBackend:
                 raise ConnectError("the transport serves one connection; give a function that returns a new one")
             self._taken = True
             return source
-        return source()
+        try:
+            made = source()
+        except Exception as error:
+            raise ConnectError(f"the transport cannot be made: {_words(error)}") from error
+        if not hasattr(made, "__aenter__"):
+            raise ConnectError(f"the function must return one of the SDK's transports, not {type(made).__name__}")
+        return made
 
 
 def sdk_backend(source: object) -> SDKBackend:
@@ -87,11 +102,23 @@ def sdk_backend(source: object) -> SDKBackend:
     Raises:
         OperatorError: it is neither.
     """
+    if isinstance(source, type) or inspect.iscoroutinefunction(source):
+        raise OperatorError(
+            f"the backend must be a function that returns a transport, and {source.__name__} is "
+            f"{'a class' if isinstance(source, type) else 'async'}"
+        )
     if isinstance(source, Server | MCPServer) or hasattr(source, "__aenter__") or callable(source):
         return SDKBackend(source)  # pyright: ignore[reportArgumentType, reportUnknownArgumentType] - checked as far as can be
     raise OperatorError(
         f"the backend must be a URL, a command as a list, a transport or a server, not {type(source).__name__}"
     )
+
+
+def _words(error: BaseException) -> str:
+    """Return what an exception says, in one line; of a group the first one's."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return one_line(str(error) or type(error).__name__)
 
 
 @asynccontextmanager
@@ -110,19 +137,34 @@ async def _running(server: Server[Any]) -> AsyncGenerator[tuple[Any, Any]]:
             group.cancel_scope.deadline = anyio.current_time() + _END
 
 
+def _pair(streams: Any) -> tuple[Any, Any]:
+    try:
+        incoming, outgoing = streams
+    except (TypeError, ValueError):
+        raise TypeError(f"{type(streams).__name__} is not the pair of streams that a transport gives") from None
+    return incoming, outgoing
+
+
 class SDKConnection:
     """One connection.
 
     Args:
         streams: opens them.
+        ends_with_client: whether the server notices that its client has no more to say. A transport does not tell it;
+            there, leaving the transport is what ends the server.
     """
 
-    def __init__(self, streams: Streams) -> None:
+    def __init__(self, streams: Streams, *, ends_with_client: bool) -> None:
         self.from_server = LineQueue()
         self._streams = streams
+        self._ends_with_client = ends_with_client
+        self._owed: set[MessageId] = set()
+        self._settled = asyncio.Event()
+        self._scope = anyio.CancelScope()
         self._lines = LineQueue()
         self._stamps = Stamps()
         self._listings: set[object] = set()
+        self._failed = False
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # A task of its own: the SDK's transports are left by the task that entered them.
         self._running = asyncio.create_task(self._run())
@@ -136,29 +178,45 @@ class SDKConnection:
         await asyncio.wait({self._opened, self._running}, return_when=asyncio.FIRST_COMPLETED)
         if not self._opened.done():
             error = self._running.exception()
-            raise ConnectError(f"cannot connect: {one_line(str(error) or type(error).__name__)}") from error
+            raise ConnectError(f"cannot connect: {_words(error) if error else 'it was closed'}") from error
         return self
 
     async def _run(self) -> None:
         try:
-            async with self._streams as (incoming, outgoing), anyio.create_task_group() as group:
-                self._opened.set_result(None)
-                group.start_soon(self._say, outgoing)
-                async for item in incoming:
-                    if isinstance(item, Exception):
-                        logger.warning("the server's transport reports: %s", one_line(str(item)))
-                    else:
-                        await self._hear(item)
-                group.cancel_scope.cancel()
-        except BrokenPipeError:
-            pass
+            with self._scope:
+                async with self._streams as streams, anyio.create_task_group() as group:
+                    incoming, outgoing = _pair(streams)
+                    self._opened.set_result(None)
+                    group.start_soon(self._speak, outgoing, group.cancel_scope)
+                    with contextlib.suppress(BrokenPipeError):  # nobody takes what it says any more
+                        async for item in incoming:
+                            await self._take(item)
+                    group.cancel_scope.cancel()
         except Exception as error:
             if not self._opened.done():
                 raise
+            self._failed = True
             logger.exception("the server ended with an error", exc_info=error)
         finally:
             self._lines.close()
             self.from_server.close()
+
+    async def _speak(self, outgoing: Any, scope: anyio.CancelScope) -> None:
+        """Say all that the client says, and see to the end."""
+        await self._say(outgoing)
+        if self._ends_with_client:
+            await outgoing.aclose()
+            return
+        while self._owed:
+            self._settled.clear()
+            await self._settled.wait()
+        scope.cancel()
+
+    async def _take(self, item: SessionMessage | Exception) -> None:
+        if isinstance(item, SessionMessage):
+            await self._hear(item)
+        else:  # its text may quote what the server said
+            logger.warning("dropped what the server said: its transport cannot read it (%s)", type(item).__name__)
 
     async def _hear(self, item: SessionMessage) -> None:
         message = item.message
@@ -173,6 +231,13 @@ class SDKConnection:
             self._listings.discard(message.id)
             self._stamps.learn(line)
         await self.from_server.send(line)
+        if isinstance(message, JSONRPCResponse | JSONRPCError):
+            self._settle(as_id(message.id))
+
+    def _settle(self, message_id: MessageId | None) -> None:
+        if message_id is not None:
+            self._owed.discard(message_id)
+            self._settled.set()
 
     async def _say(self, outgoing: Any) -> None:
         async for line in self._lines:
@@ -186,16 +251,18 @@ class SDKConnection:
                 await outgoing.send(message)
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 break
-        await outgoing.aclose()
 
     def _message(self, line: bytes) -> SessionMessage:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         message.model_dump_json(by_alias=True, exclude_unset=True)  # what cannot be written ends the transport
         read_message = classify(read(line).value)
+        headers = {name.decode(): value.decode("latin-1") for name, value in self._stamps.of(read_message)}
         if read_message.method == TOOLS_LIST:
             self._listings.add(read_message.id)
-        fields = self._stamps.of(read_message)
-        headers = {name.decode(): value.decode("latin-1") for name, value in fields}
+        if read_message.kind == "request" and read_message.id is not None:
+            self._owed.add(read_message.id)
+        elif read_message.method == _CANCELLED:
+            self._settle(as_id(read_message.params_or_empty().get("requestId")))
         return SessionMessage(message, ClientMessageMetadata(headers=headers) if headers else None)
 
     async def _refuse(self, line: bytes, error: Exception) -> None:
@@ -225,23 +292,25 @@ class SDKConnection:
         self._lines.close()
 
     def abort(self) -> None:
-        """Say so, and drop what waits."""
+        """Say so, drop what waits, and wait for nothing."""
+        self._owed.clear()
+        self._settled.set()
         self._lines.abort()
 
     def signal(self, number: int) -> None:
         """Do nothing: the server is no process of its own here."""
 
     async def stop(self, *, signalled: bool = False) -> int:
-        """End the connection. Returns 0."""
+        """End the connection. Returns 0, or 1 when it had failed."""
         self._lines.close()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_END):
-                await asyncio.wait({self._running})
+        self._owed.clear()
+        self._settled.set()
+        await asyncio.wait({self._running}, timeout=_END)
         self.kill()
         await asyncio.gather(self._running, return_exceptions=True)
-        return 0
+        return 1 if self._failed else 0
 
     def kill(self) -> None:
-        """End the connection at once."""
-        self._running.cancel()
+        """End the connection at once. A transport may take a moment to end the server that it started."""
+        self._scope.cancel()  # not the task, which would break into the transport's orderly end
         self.from_server.close()

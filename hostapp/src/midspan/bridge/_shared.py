@@ -8,11 +8,12 @@ subscription's id is its request's.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
-import json
 import logging
-from typing import Any, Final, Self
+from typing import Final, Self
 
+from midspan.bridge._reading import CANCELLED
 from midspan.bridge._splice import Span, spans, splice
 from midspan.bridge._stamps import Stamps
 from midspan.bridge._text import outlined
@@ -42,9 +43,10 @@ _CANCELLED_ID: Final = ("params", "requestId")
 _SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 _SUBSCRIPTIONS: Final = (("params", "_meta", _SUBSCRIPTION_KEY), ("result", "_meta", _SUBSCRIPTION_KEY))
 _LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
-_CANCELLED: Final = "notifications/cancelled"
 _LOGGED: Final = "notifications/message"
 _LISTEN: Final = "subscriptions/listen"
+_MOST_SAYING: Final = 64
+"""How many messages of the gateway's own may wait for a server that does not read."""
 _MOST_UNREAD: Final = 16 * 1024 * 1024
 """Bytes that may wait for a client that does not read."""
 
@@ -54,13 +56,18 @@ class SharedRequest:
 
     Attributes:
         from_server: what the server says to it; ends with the answer.
+        number: its id towards the server, once it was sent.
+        method: what it asks for.
+        wants_logs: whether it asks for log messages.
+        id: its id, as the client wrote it.
+        token: its progress token, as the client wrote it.
     """
 
     def __init__(self, shared: SharedConnection) -> None:
         self.from_server = LineQueue()
         self.number: int | None = None
-        self.wants_logs = False
         self.method = ""
+        self.wants_logs = False
         self.id = b"null"
         self.token = b"null"
         self._shared = shared
@@ -87,9 +94,9 @@ class SharedRequest:
         """Take no more."""
         self.from_server.abort()
 
-    async def cancel(self) -> None:
-        """Tell the server that nobody waits for the answer any more."""
-        await self._shared.cancel(self)
+    def cancel(self) -> None:
+        """Tell the server that nobody waits for the answer any more, if it owes one."""
+        self._shared.cancel(self)
 
 
 class SharedConnection:
@@ -100,19 +107,22 @@ class SharedConnection:
 
     Attributes:
         stamps: know which arguments stand in headers, from the listings that passed.
+        reading: done when the server has said all.
     """
 
     def __init__(self, connection: Connection) -> None:
         self.stamps = Stamps()
         self._connection = connection
         self._numbers = itertools.count(1)
-        self._requests: dict[int, SharedRequest] = {}
-        self._reading = asyncio.create_task(self._read())
+        self._requests: dict[int | float, SharedRequest] = {}
+        self._over = False
+        self._saying: set[asyncio.Task[None]] = set()
+        self.reading = asyncio.create_task(self._read())
 
     @property
     def over(self) -> bool:
         """Whether the server is gone."""
-        return self._reading.done()
+        return self._over
 
     @property
     def busy(self) -> bool:
@@ -131,72 +141,87 @@ class SharedConnection:
         Raises:
             BrokenPipeError: the server is gone.
         """
-        if self.over:
+        if self._over:
             raise BrokenPipeError
         ids = spans(line, *_ID)
-        methods = spans(line, "method")
-        if not ids or not methods:
+        if not ids:
             await self._connection.to_server.send(line)
             return
-        number = request.number = next(self._numbers)
         tokens = spans(line, *_TOKEN)
-        request.id = _text(line, ids)
-        request.token = _text(line, tokens)
-        params = object_or_empty(object_or_empty(read(line).value).get("params"))
-        request.wants_logs = _LOG_LEVEL in object_or_empty(params.get("_meta"))
-        request.method = str(json.loads(_text(line, methods)))
-        self._requests[number] = request
-        mine = b"%d" % number
-        await self._connection.to_server.send(splice(line, [(span, mine) for span in (*ids, *tokens)]))
+        message = object_or_empty(read(line).value)
+        meta = object_or_empty(object_or_empty(message.get("params")).get("_meta"))
+        request.method = str(message.get("method"))
+        request.wants_logs = _LOG_LEVEL in meta
+        request.id = line[slice(*ids[-1])]
+        if tokens:
+            request.token = line[slice(*tokens[-1])]
+        request.number = next(self._numbers)
+        self._requests[request.number] = request
+        number = b"%d" % request.number
+        await self._connection.to_server.send(splice(line, [(span, number) for span in (*ids, *tokens)]))
 
-    async def cancel(self, request: SharedRequest) -> None:
+    def cancel(self, request: SharedRequest) -> None:
         """Tell the server that a request is cancelled, if it waits for an answer."""
         if request.number is not None and self._requests.pop(request.number, None) is not None:
-            message = {"jsonrpc": "2.0", "method": _CANCELLED, "params": {"requestId": request.number}}
-            try:
-                await self._connection.to_server.send(write(message))
-            except BrokenPipeError:
-                logger.debug("the server is gone; there is nothing to cancel")
+            self._say({"jsonrpc": "2.0", "method": CANCELLED, "params": {"requestId": request.number}})
+
+    def _say(self, message: dict[str, object]) -> None:
+        """Send a message without waiting: the server may not read before somebody reads what it says."""
+        if len(self._saying) >= _MOST_SAYING:
+            logger.error("the server does not read; a message to it is dropped")
+            return
+        task = asyncio.create_task(self._said(write(message)))
+        self._saying.add(task)
+        task.add_done_callback(self._saying.discard)
+
+    async def _said(self, line: bytes) -> None:
+        with contextlib.suppress(BrokenPipeError):  # the server is gone, and waits for nothing
+            await self._connection.to_server.send(line)
 
     # From the server
 
     async def _read(self) -> None:
         try:
             async for line in self._connection.from_server:
-                await self._take(line)
+                try:
+                    self._take(line)
+                except Exception:  # one odd message must not end what others wait for
+                    logger.exception("dropped a message from the server that could not be passed on")
         finally:
-            for request in list(self._requests.values()):
-                await self._fail(request, "the server ended before it answered")
+            self._over = True
+            for request in self._requests.values():
+                self._fail(request, "the server ended before it answered")
             self._requests.clear()
 
-    async def _take(self, line: bytes | OversizedLine) -> None:
+    def _take(self, line: bytes | OversizedLine) -> None:
         if isinstance(line, OversizedLine):
             outline = outline_of_text(line.head, line.tail)
-            request = self._answered(outline.id) if outline.is_answer else None
-            if request is None:
+            if outline.is_answer and (request := self._answered(outline.id)) is not None:
+                self._fail(request, "the answer is longer than the limit")
+            else:
                 logger.error("dropped a message from the server: longer than the limit")
-                return
-            error = error_message(
-                json.loads(request.id), CONNECTION_CLOSED, "midspan: the answer is longer than the limit"
-            )
-            await self._deliver(request, write(error), last=True)
             return
         outline = outlined(line)
         if outline is None:
             logger.warning("dropped a line from the server that is no message")
         elif not outline.is_call:
-            await self._answer(line, outline.id)
+            self._answer(line, outline.id)
         elif outline.id is not None:
             # This era has no requests of servers; one that waits for an answer would wait for ever.
-            refusal = error_message(outline.id, METHOD_NOT_FOUND, "midspan: clients of this era take no requests")
-            await self._connection.to_server.send(write(refusal))
+            self._say(error_message(outline.id, METHOD_NOT_FOUND, "midspan: clients of this era take no requests"))
         else:
-            await self._notify(line)
+            self._notify(line)
 
-    def _answered(self, message_id: MessageId | None) -> SharedRequest | None:
-        return self._requests.pop(message_id, None) if isinstance(message_id, int) else None
+    def _known(self, number: object) -> SharedRequest | None:
+        return self._requests.get(number) if isinstance(number, int | float) and number is not True else None
 
-    async def _answer(self, line: bytes, message_id: MessageId | None) -> None:
+    def _answered(self, number: object) -> SharedRequest | None:
+        request = self._known(number)
+        if request is not None and request.number is not None:
+            del self._requests[request.number]
+        return request
+
+    def _answer(self, line: bytes, message_id: MessageId | None) -> None:
         request = self._answered(message_id)
         if request is None:
             logger.debug("dropped an answer to a request that nobody waits for")
@@ -204,9 +229,9 @@ class SharedConnection:
         if request.method == TOOLS_LIST:
             self.stamps.learn(line)
         replaced = [(span, request.id) for span in spans(line, *_ID)]
-        await self._deliver(request, splice(line, [*replaced, *_subscriptions(line, request)]), last=True)
+        self._deliver(request, splice(line, [*replaced, *_subscriptions(line, request)]), last=True)
 
-    async def _notify(self, line: bytes) -> None:
+    def _notify(self, line: bytes) -> None:
         try:
             message = classify(read(line).value)
         except JSONFaultError as fault:
@@ -214,71 +239,63 @@ class SharedConnection:
             return
         params = message.params_or_empty()
         subscription: object = object_or_empty(params.get("_meta")).get(_SUBSCRIPTION_KEY)
+        replaced: list[tuple[Span, bytes]] = []
         if "progressToken" in params:
             request = self._known(params["progressToken"])
-            replaced = [(span, request.token) for span in spans(line, *_PROGRESS)] if request else []
-        elif message.method == _CANCELLED:
-            request = self._known(params.get("requestId"))
-            replaced = [(span, request.id) for span in spans(line, *_CANCELLED_ID)] if request else []
+            if request is not None:
+                replaced = [(span, request.token) for span in spans(line, *_PROGRESS)]
+        elif message.method == CANCELLED:
+            request = self._answered(params.get("requestId"))
+            if request is not None:
+                replaced = [(span, request.id) for span in spans(line, *_CANCELLED_ID)]
         elif subscription is not None:
             request = self._known(subscription)
-            replaced: list[tuple[Span, bytes]] = []
         else:
             request = self._newest(wants_logs=message.method == _LOGGED)
-            replaced = []
         if request is None:
             logger.debug("dropped a notification of the server that nobody waits for")
             return
-        last = message.method == _CANCELLED
-        if last:
-            self._answered(request.number)
-        await self._deliver(request, splice(line, [*replaced, *_subscriptions(line, request)]), last=last)
-
-    def _known(self, number: object) -> SharedRequest | None:
-        return self._requests.get(number) if isinstance(number, int) and not isinstance(number, bool) else None
+        line = splice(line, [*replaced, *_subscriptions(line, request)])
+        self._deliver(request, line, last=message.method == CANCELLED)
 
     def _newest(self, *, wants_logs: bool) -> SharedRequest | None:
         """Return whom a message goes to that does not say to whom; all who share the connection are one principal."""
         open_ones = [one for one in reversed(self._requests.values()) if one.method != _LISTEN]
         return next((one for one in open_ones if one.wants_logs or not wants_logs), None)
 
-    async def _deliver(self, request: SharedRequest, line: bytes, *, last: bool = False) -> None:
+    def _deliver(self, request: SharedRequest, line: bytes, *, last: bool = False) -> None:
         """Hand a message over. A client that does not read must not hold what the others wait for."""
         if request.from_server.closed:
             return
-        waiting = request.from_server.put(line)
+        unread = request.from_server.put(line) - len(line)
         if last:
             request.from_server.close()
-        elif waiting > _MOST_UNREAD:
+        elif unread > _MOST_UNREAD:
             logger.error("gave up a request whose client does not read")
             request.from_server.close()
-            await self.cancel(request)
+            self.cancel(request)
 
-    async def _fail(self, request: SharedRequest, text: str) -> None:
-        error = error_message(json.loads(request.id), CONNECTION_CLOSED, f"midspan: {text}")
-        await self._deliver(request, write(error), last=True)
+    def _fail(self, request: SharedRequest, text: str) -> None:
+        error = write(error_message(None, CONNECTION_CLOSED, f"midspan: {text}"))
+        self._deliver(request, splice(error, [(span, request.id) for span in spans(error, *_ID)]), last=True)
 
     # The end
 
     async def stop(self) -> None:
         """End the connection in an orderly way."""
-        await self._connection.stop()
-        self._reading.cancel()
-        await asyncio.gather(self._reading, return_exceptions=True)
-
-    def kill(self) -> None:
-        """End the connection at once."""
-        self._connection.kill()
-        self._reading.cancel()
-
-
-def _text(line: bytes, found: list[Span]) -> bytes:
-    """Return the last of several values, as readers do; null when there is none."""
-    return line[slice(*found[-1])] if found else b"null"
+        try:
+            await self._connection.stop()
+        finally:
+            tasks = [self.reading, *self._saying]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _subscriptions(line: bytes, request: SharedRequest) -> list[tuple[Span, bytes]]:
+    """Return where a message names the request as its subscription."""
     if _SUBSCRIPTION_KEY.encode() not in line:
         return []
-    mine: Any = b"%d" % (request.number or 0)
-    return [(span, request.id) for path in _SUBSCRIPTIONS for span in spans(line, *path) if line[slice(*span)] == mine]
+    number = b"%d" % (request.number or 0)
+    found = [span for path in _SUBSCRIPTIONS for span in spans(line, *path)]
+    return [(span, request.id) for span in found if line[slice(*span)] == number]

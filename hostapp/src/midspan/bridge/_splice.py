@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-_STRING: Final = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
-_SPACE: Final = rb"[ \t\r\n]*"
+_STRING: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_SPACE: Final = rb"[ \t\r\n]*+"
 _START: Final = re.compile(_SPACE + rb"\{")
 _KEY: Final = re.compile(_SPACE + rb"(" + _STRING + rb")" + _SPACE + rb":" + _SPACE, re.DOTALL)
-_NESTING: Final = re.compile(_STRING + rb"|[{}\[\]]", re.DOTALL)
-_SCALAR: Final = re.compile(_STRING + rb"|[^\s,{}\[\]\"]+", re.DOTALL)
+_NESTING: Final = re.compile(rb'(?:[^"{}\[\]]++|' + _STRING + rb")*+([{}\[\]])", re.DOTALL)
+_SCALAR: Final = re.compile(_STRING + rb"|[^\s,{}\[\]\"]++", re.DOTALL)
 _AFTER: Final = re.compile(_SPACE + rb"([,}])")
 
 Span = tuple[int, int]
@@ -21,8 +21,10 @@ Span = tuple[int, int]
 def spans(text: bytes, *path: str) -> list[Span]:
     """Return where the values at a path begin and end; several when a key is there more than once.
 
+    Takes linear time, also of what is no JSON.
+
     Args:
-        text: a JSON object. Of what is none, nothing is found.
+        text: a JSON object. Of what is none, nothing certain is found.
         path: keys from the outermost object on.
     """
     found = [(0, len(text))]
@@ -32,10 +34,13 @@ def spans(text: bytes, *path: str) -> list[Span]:
 
 
 def splice(text: bytes, replaced: Iterable[tuple[Span, bytes]]) -> bytes:
-    """Return the text with other values at these places."""
-    for (start, end), value in sorted(replaced, reverse=True):
-        text = text[:start] + value + text[end:]
-    return text
+    """Return the text with other values at these places, which do not overlap."""
+    parts: list[bytes] = []
+    at = 0
+    for (start, end), value in sorted(replaced):
+        parts += (text[at:start], value)
+        at = end
+    return b"".join((*parts, text[at:]))
 
 
 def _members(text: bytes, start: int, end: int) -> Iterator[tuple[str, Span]]:
@@ -51,7 +56,12 @@ def _members(text: bytes, start: int, end: int) -> Iterator[tuple[str, Span]]:
 
 
 def _name(key: bytes) -> str:
-    return json.loads(key, strict=False) if b"\\" in key else key[1:-1].decode("utf-8", "surrogateescape")
+    if b"\\" not in key:
+        return key[1:-1].decode("utf-8", "surrogateescape")
+    try:
+        return json.loads(key.decode("utf-8"), strict=False)
+    except ValueError:  # no JSON; then it is none of the keys that are looked for
+        return ""
 
 
 def _end_of_value(text: bytes, at: int, end: int) -> int:
@@ -59,12 +69,9 @@ def _end_of_value(text: bytes, at: int, end: int) -> int:
         scalar = _SCALAR.match(text, at, end)
         return scalar.end() if scalar else end
     depth = 0
-    for token in _NESTING.finditer(text, at, end):
-        mark = text[token.start()]
-        if mark in b"{[":
-            depth += 1
-        elif mark in b"}]":
-            depth -= 1
-            if not depth:
-                return token.end()
+    while token := _NESTING.match(text, at, end):
+        at = token.end()
+        depth += 1 if token[1] in b"{[" else -1
+        if not depth:
+            return at
     return end

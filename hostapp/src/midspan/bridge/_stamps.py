@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
 from midspan.http import (
+    HANDSHAKE_VERSIONS,
     METHOD_HEADER,
     NAME_HEADER,
     PARAM_PREFIX,
@@ -25,6 +26,24 @@ from midspan_sdk.events import TOOLS_CALL
 
 _ANNOTATION: Final = "x-mcp-header"
 _REPEATED_TYPES: Final = ("string", "integer", "boolean")
+_SINGLE: Final = frozenset(
+    {
+        "additionalProperties",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+_LISTED: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_NAMED: Final = frozenset({"patternProperties", "dependentSchemas", "$defs", "definitions"})
+"""Keywords of JSON Schema 2020-12 with schemas in them, as one, as a list, or by name."""
 _TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 Path = tuple[str, ...]
@@ -45,16 +64,25 @@ class Stamps:
 
     def __init__(self) -> None:
         self._repeated: dict[str, dict[Path, str]] = {}
+        self._version: str | None = None
 
-    def of(self, message: Message) -> Fields:
-        """Return the headers that repeat what a message says; none for one that names no version.
+    def of(self, message: Message, *, in_session: bool = True) -> Fields:
+        """Return the headers that repeat what a message says; none for one of an era without them.
+
+        Args:
+            message: the message.
+            in_session: whether a handshake has come to a version. Without, a notification that names none is of the
+                version of the requests before it.
 
         Raises:
             DisagreementError: a header cannot carry a value.
         """
         version = version_of(message)
-        if version is None:
+        if version is None and message.kind == "notification" and not in_session:
+            version = self._version
+        if version is None or version in HANDSHAKE_VERSIONS:
             return []
+        self._version = version
         params = message.params_or_empty()
         fields: Fields = [(VERSION_HEADER, encode(version)), (METHOD_HEADER, encode(message.method))]
         target = params.get(TARGETS.get(message.method, ""))
@@ -94,7 +122,7 @@ class Stamps:
 
     def learn(self, answer: bytes) -> None:
         """Remember what the answer to a `tools/list` says."""
-        if _ANNOTATION.encode() not in answer:
+        if _ANNOTATION.encode() not in answer and not self._repeated:
             return
         try:
             result = object_or_empty(object_or_empty(read(answer).value).get("result"))
@@ -105,14 +133,44 @@ class Stamps:
             described = object_or_empty(tool)
             name: object = described.get("name")
             if isinstance(name, str):
-                self._repeated[name] = dict(_annotations((), described.get("inputSchema")))
+                self._repeated.pop(name, None)
+                if repeated := _repeated(described.get("inputSchema")):
+                    self._repeated[name] = repeated
 
 
-def _annotations(path: Path, schema: object) -> Iterator[tuple[Path, str]]:
-    """Yield what stands in headers: annotated properties that only `properties` lead to."""
-    for name, described in object_or_empty(object_or_empty(schema).get("properties")).items():
-        inner = object_or_empty(described)
-        token: object = inner.get(_ANNOTATION)
-        if isinstance(token, str) and token and _TOKEN.issuperset(token) and inner.get("type") in _REPEATED_TYPES:
-            yield (*path, name), token
-        yield from _annotations((*path, name), inner)
+def _repeated(schema: object) -> dict[Path, str]:
+    """Return which arguments stand in headers, and in which.
+
+    None do of a schema with an annotation that is not valid: servers check none then, since clients that keep to the
+    protocol drop the tool.
+    """
+    found: dict[Path, str] = {}
+    for path, inner in _schemas(schema):
+        if _ANNOTATION not in inner:
+            continue
+        token, kind = inner[_ANNOTATION], inner.get("type")
+        if not path or not isinstance(token, str) or not token or not _TOKEN.issuperset(token):
+            return {}
+        if not isinstance(kind, str) or kind not in _REPEATED_TYPES:
+            return {}
+        if token.lower() in (known.lower() for known in found.values()):
+            return {}
+        found[path] = token
+    return found
+
+
+def _schemas(root: object) -> Iterator[tuple[Path | None, dict[str, Any]]]:
+    """Yield a schema and those in it, with the properties that alone lead there; None when something else does too."""
+    stack: list[tuple[Path | None, object]] = [((), root)]
+    while stack:
+        path, node = stack.pop()
+        schema = object_or_empty(node)
+        yield path, schema
+        for name, inner in object_or_empty(schema.get("properties")).items():
+            stack.append(((*path, name) if path is not None else None, inner))
+        stack.extend((None, schema[keyword]) for keyword in _SINGLE & schema.keys())
+        for keyword in _NAMED & schema.keys():
+            stack.extend((None, inner) for inner in object_or_empty(schema[keyword]).values())
+        for keyword in _LISTED & schema.keys():
+            listed: object = schema[keyword]
+            stack.extend((None, inner) for inner in cast("list[object]", listed if isinstance(listed, list) else []))

@@ -26,6 +26,7 @@ class Stream:
         finished: whether nothing more comes.
         reader: who reads it now; only one does.
         read: the number of the last message that was read.
+        resumable: whether the client knows the id of an event of it.
     """
 
     def __init__(self, number: int = 0, *, takes_events: bool = True) -> None:
@@ -33,10 +34,11 @@ class Stream:
         self.takes_events = takes_events
         self.finished = False
         self.reader: object | None = None
+        self.read = 0
+        self.resumable = False
         self._messages: deque[bytes] = deque()
         self._first = 1
         self._size = 0
-        self.read = 0
         self._unread = 0
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
@@ -47,8 +49,26 @@ class Stream:
         """The number of the newest message; 0 before there is any."""
         return self._first + len(self._messages) - 1
 
+    @property
+    def size(self) -> int:
+        """How many bytes it keeps."""
+        return self._size
+
     async def send(self, message: bytes) -> None:
         """Add a message. While somebody reads, wait for room."""
+        self.put(message)
+        if self._unread > _HIGH_WATER and self.reader is not None and not self.finished:
+            self._room.clear()
+            await self._room.wait()
+
+    def put(self, message: bytes, *, last: bool = False) -> None:
+        """Add a message without waiting.
+
+        Args:
+            message: nothing more is taken once the stream has finished.
+            last: whether the stream finishes with it. A reader never sees an answer without the end, so that it can
+                tell whether the answer is all there is.
+        """
         if self.finished:
             return
         self._messages.append(message)
@@ -56,16 +76,13 @@ class Stream:
         self._unread += len(message)
         self._trim()
         self._changed.set()
-        if self._unread > _HIGH_WATER and self.reader is not None:
-            self._room.clear()
-            await self._room.wait()
+        if last:
+            self.finish()
 
     def _trim(self) -> None:
         """Drop what was read long ago, and when nobody reads, what is too much."""
-        while self._messages and (self._size > _KEPT or len(self._messages) > _KEPT_MESSAGES):
+        while len(self._messages) > 1 and (self._size > _KEPT or len(self._messages) > _KEPT_MESSAGES):
             if self.reader is not None and self._first > self.read:
-                return
-            if len(self._messages) == 1:
                 return
             gone = self._messages.popleft()
             self._size -= len(gone)
@@ -88,7 +105,7 @@ class Stream:
         """
         self.reader = reader
         self.read = min(max(after, self._first - 1), self.last)
-        self._unread = sum(map(len, self._waiting()))
+        self._unread = sum(map(len, list(self._messages)[self.read - self._first + 1 :]))
         self._changed.set()
 
     def detach(self, reader: object) -> None:
@@ -98,19 +115,17 @@ class Stream:
             self._room.set()
             self._trim()
 
-    def _waiting(self) -> list[bytes]:
-        return list(self._messages)[self.read - self._first + 1 :]
-
     async def messages(self, reader: object) -> AsyncGenerator[tuple[int, bytes]]:
         """Yield the messages from where `attach` began, with their numbers, as they come."""
         while self.reader is reader:
             if self.read < self.last:
-                self.read = max(self.read + 1, self._first)
+                self.read += 1
                 message = self._messages[self.read - self._first]
                 yield self.read, message
-                self._unread -= len(message)
-                if self._unread <= _HIGH_WATER // 2:
-                    self._room.set()
+                if self.reader is reader:
+                    self._unread -= len(message)
+                    if self._unread <= _HIGH_WATER // 2:
+                        self._room.set()
             elif self.finished:
                 return
             else:
@@ -125,4 +140,8 @@ class Stream:
 
     def only_answer(self) -> bytes | None:
         """Return the answer, when that is all that the stream says."""
-        return self._messages[0] if self.finished and self._first == 1 and len(self._messages) == 1 else None
+        return self.answer() if self._first == 1 and len(self._messages) == 1 else None
+
+    def answer(self) -> bytes | None:
+        """Return what the stream finished with."""
+        return self._messages[-1] if self.finished and self._messages else None

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from midspan.relay import JSONFaultError, Outline, classify, outline_of, read
+from typing import Final, cast
+
+from midspan.relay import (
+    JSONFaultError,
+    Message,
+    MessageId,
+    Outline,
+    as_id,
+    classify,
+    outline_of,
+    outlines_of_value,
+    read,
+)
+
+CANCELLED: Final = "notifications/cancelled"
 
 
 def one_line(message: bytes) -> bytes:
@@ -30,3 +44,43 @@ def outlined(line: bytes) -> Outline | None:
         is_call = message.kind in ("request", "notification")
         return Outline(message.id, is_call, not is_call)
     return outline
+
+
+def outlines(line: bytes) -> list[Outline]:
+    """Return what a message is, or each message of a batch; none when it is neither."""
+    if not line.lstrip().startswith(b"["):
+        outline = outlined(line)
+        return [] if outline is None else [outline]
+    try:
+        value = read(line).value
+    except JSONFaultError:
+        return []
+    each = [one for item in cast("list[object]", value) for one in outlines_of_value(item)]
+    return each if all(one.is_call or one.is_answer for one in each) else []
+
+
+def message_of(line: bytes) -> Message | None:
+    """Read a line; None when it is no single message."""
+    try:
+        return classify(read(line).value)
+    except JSONFaultError:
+        return None
+
+
+def requested(line: bytes, message: Message | None) -> list[MessageId]:
+    """Return the ids of the requests in a line. What cannot be read is judged by its ends.
+
+    Args:
+        line: a message, or a batch.
+        message: what `message_of` says of it.
+    """
+    if message is not None:
+        return [message.id] if message.kind == "request" and message.id is not None else []
+    return [one.id for one in outlines(line) if one.is_call and one.id is not None]
+
+
+def cancelled_id(message: Message | None) -> MessageId | None:
+    """Return the id of the request that a message cancels; None when it is no cancellation."""
+    if message is None or message.method != CANCELLED:
+        return None
+    return as_id(message.params_or_empty().get("requestId"))

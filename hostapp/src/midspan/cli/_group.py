@@ -16,8 +16,8 @@ COMMANDS = {
     "demo": ("See it work: a server, a client and the gateway between them.", "midspan.cli.demo:demo"),
     "interceptors": ("Serve interceptors over the wire protocol.", "midspan.cli.interceptors:interceptors"),
     "plugins": ("List installed plugins, show what they contribute.", "midspan.cli.plugins:plugins_group"),
-    "run": ("Guard a stdio server.", "midspan.cli.run:run"),
-    "serve": ("Guard a server for clients that speak HTTP.", "midspan.cli.serve:serve"),
+    "run": ("Guard a server for a client that speaks stdio.", "midspan.cli.run:run"),
+    "serve": ("Guard servers for clients that speak HTTP.", "midspan.cli.serve:serve"),
 }
 """Name, one line of help, and `module:object` of each sub-command. They win over plugins of the same id."""
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from midspan._web import field_names, field_value
 from midspan.errors import OperatorError
 
 if TYPE_CHECKING:
-    from midspan.config import Config, RemoteServer, StdioServer
+    from midspan.config import Config
     from midspan.gateway import Gateway, TransportName
     from midspan.relay import RestartWhen
     from midspan_sdk import Chain
@@ -54,10 +55,17 @@ class ServerChoice:
         named = [bool(self.command), self.url is not None, self.server is not None]
         if sum(named) > 1:
             raise OperatorError("name one server: a command behind --, --url, or --server")
-        if self.url is None and (self.transport is not None or self.headers):
-            raise OperatorError("--transport and --header belong to --url")
+        in_config = "; for servers of the config, write it into the server's table"
+        for option, given in (("--transport", self.transport is not None), ("--header", bool(self.headers))):
+            if given and self.url is None:
+                raise OperatorError(f"{option} belongs to --url{'' if self.command else in_config}")
         if not self.command and self.restart is not None:
-            raise OperatorError("--restart belongs to a command; in the config, write restart into the server's table")
+            raise OperatorError(f"--restart belongs to a command behind --{'' if self.url is not None else in_config}")
+        if self.url is not None and "://" not in self.url:
+            # The text is not shown: where somebody took a command for a URL, there may be a secret in it.
+            raise OperatorError(
+                "--url: give the URL of the server, like http://localhost:8000/mcp; a command goes behind --"
+            )
 
     def gateway(self, config: Config, chain: Chain) -> Gateway:
         """Return the gateway in front of the server.
@@ -76,26 +84,29 @@ class ServerChoice:
 
 
 def server_options(command: F) -> F:
-    """Add the options that name a server: the argument `choice`, a `ServerChoice`, from them and `COMMAND`."""
+    """Add what names a server: the options and `COMMAND`; by the names that `ServerChoice` has."""
     options = (
-        click.option("--url", metavar="URL", help="The server's URL."),
+        click.option("--url", metavar="URL", help="Guard the server at this URL."),
         click.option(
             "--transport",
             type=click.Choice(["http", "sse"]),
-            help="Of --url: http (streamable HTTP, the default) or sse (HTTP+SSE of 2024-11-05).",
+            help="What --url speaks: http, streamable HTTP (the default), or sse, the HTTP+SSE of 2024-11-05.",
         ),
         click.option(
             "--header",
             "headers",
             multiple=True,
             metavar="'NAME: VALUE'",
-            help="Send a header with every request to --url; ${VARIABLE} is taken from the environment.",
+            help="Send this header with every request to --url; ${VARIABLE} is taken from the environment.",
         ),
-        click.option("--server", metavar="NAME", help="A server of the config: its table [servers.NAME]."),
+        click.option(
+            "--server", metavar="NAME", help="Guard a server of the config: the one of the table [servers.NAME]."
+        ),
         click.option(
             "--restart",
             type=click.Choice(["never", "on-failure", "always"]),
-            help="Start COMMAND anew when it ends in the middle; default: never.",
+            metavar="WHEN",
+            help="Start COMMAND anew when it ends while it is in use: never (the default), on-failure or always.",
         ),
         click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARGS]...]"),
     )
@@ -111,10 +122,9 @@ def configured(config: Config, name: str, chain: Chain) -> Gateway:
         OperatorError: there is none of that name, or what its table says cannot be used.
     """
     from midspan.config import StdioServer
-
-    server: StdioServer | RemoteServer = config.server(name)
     from midspan.gateway import Gateway
 
+    server = config.server(name)
     if isinstance(server, StdioServer):
         return Gateway(
             server.command,
@@ -140,11 +150,16 @@ def _headers(lines: tuple[str, ...]) -> dict[str, str]:
 
     headers: dict[str, str] = {}
     for line in lines:
-        name, colon, value = line.partition(":")
+        name, colon, value = (part.strip() for part in line.partition(":"))
         if not colon:
             raise OperatorError("--header wants 'NAME: VALUE', such as 'Authorization: Bearer ${TOKEN}'")
         try:
-            headers[name.strip()] = expand(value.strip(), os.environ)
+            field_names([*headers, name])
         except ValueError as error:
-            raise OperatorError(f"--header {name.strip()}: {error}") from None
+            raise OperatorError(f"--header {error}") from None
+        try:
+            headers[name] = expand(value, os.environ)
+            field_value(headers[name])
+        except ValueError as error:
+            raise OperatorError(f"--header {name}: {error}") from None
     return headers

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@plugin_options
 @server_options
+@plugin_options
 def run(
     config: Path | None,
     plugins: tuple[str, ...],
@@ -37,8 +37,10 @@ def run(
     """Guard an MCP server for the client that started this command, over stdio.
 
     The server is COMMAND, which is started and speaks over stdio; or it is reached at --url; or it is the --server of
-    the config. Put `midspan run [OPTIONS] --` in front of the server's command in the client's config. The command gets
-    the whole environment, the working directory and stderr; its exit code is passed on.
+    the config.
+
+    In the client's config, put `midspan run [OPTIONS] --` in front of the server's command. The command gets the whole
+    environment, the working directory and stderr; its exit code is passed on.
     """
     choice = ServerChoice(
         command=command, url=url, transport=transport, headers=headers, server=server, restart=restart
@@ -57,7 +59,7 @@ def run(
             plugins=plugins,
             no_plugins=no_plugins,
             plugin_files=plugin_files,
-            gives=("session", "store"),
+            gives=("session", "store", "tools"),
         )
         for warning in assembly.warnings:
             print_warning(warning)

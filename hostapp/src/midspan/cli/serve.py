@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,13 +27,14 @@ _BACKLOG = 2048
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@plugin_options
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@server_options
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
 @click.option(
     "--port",
     default=8808,
     show_default=True,
     type=click.IntRange(0, 65535),
+    metavar="PORT",
     help="Port to listen on; 0 takes a free one.",
 )
 @click.option("--insecure", is_flag=True, help="Listen on an address that others reach, without authentication.")
@@ -41,7 +42,7 @@ _BACKLOG = 2048
 @click.option(
     "--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="Accept requests from this origin's pages."
 )
-@server_options
+@plugin_options
 def serve(
     config: Path | None,
     plugins: tuple[str, ...],
@@ -62,11 +63,14 @@ def serve(
     """Guard MCP servers for clients that speak streamable HTTP, at http://HOST:PORT/mcp.
 
     The server is COMMAND, which is started for each session and speaks over stdio; or it is reached at --url; or it is
-    the --server of the config. Without any of these, all servers of the config are served, at /servers/NAME/mcp.
+    the --server of the config. Without any of these, all servers of the config are served, at /servers/NAME/mcp; a
+    single one also at /mcp.
 
-    In front of a server that speaks streamable HTTP, sessions, headers and status codes are the server's, and the
-    Authorization header of a client is passed on to it. SIGTERM and SIGINT stop the gateway. Only this machine reaches
-    it, unless --insecure says otherwise; pages in a browser reach it only from the origins that are accepted.
+    In front of a --url that speaks streamable HTTP, sessions, headers and status codes are the server's, and the
+    Authorization header of a client is passed on to it.
+
+    Only this machine reaches the gateway, unless --insecure says otherwise; pages in a browser reach it only from the
+    origins that are accepted. SIGTERM and SIGINT stop it.
     """
     choice = ServerChoice(
         command=command, url=url, transport=transport, headers=headers, server=server, restart=restart
@@ -78,11 +82,16 @@ def serve(
     choice.check()
     settings = load_config(config)
     assembly = assemble(
-        config=settings, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=("session", "store")
+        config=settings,
+        plugins=plugins,
+        no_plugins=no_plugins,
+        plugin_files=plugin_files,
+        gives=("session", "store", "tools"),
     )
     for warning in assembly.warnings:
         print_warning(warning)
     gateways = _gateways(choice, settings, assembly.chain)
+    _check(choice, settings, gateways)
 
     from midspan.http import is_public, listen, url_of
 
@@ -113,6 +122,18 @@ def _gateways(choice: ServerChoice, config: Config, chain: Chain) -> dict[str, G
         )
     served = {f"/servers/{name}{PATH}": configured(config, name, chain) for name in config.servers}
     return {PATH: next(iter(served.values())), **served} if len(served) == 1 else served
+
+
+def _check(choice: ServerChoice, config: Config, gateways: Mapping[str, Gateway]) -> None:
+    """Refuse servers that cannot be started, before any client asks for one."""
+    names = [choice.server] if choice.given else list(config.servers)
+    for gateway, name in zip(dict.fromkeys(gateways.values()), names, strict=True):
+        try:
+            gateway.check()
+        except OperatorError as error:
+            if name is None:
+                raise
+            raise config.source.error(error.message, "servers", name, "command") from None
 
 
 async def _serve(

@@ -23,6 +23,7 @@ from midspan.http._agreement import (
     same,
 )
 from midspan.http._budget import Budget, Reservation
+from midspan.http._catalogs import Catalogs
 from midspan.http._client import JSON_TYPE, Client, id_in
 from midspan.http._conversations import (
     HANDSHAKE_VERSIONS,
@@ -57,6 +58,7 @@ __all__ = [
     "TARGETS",
     "VERSION_HEADER",
     "Budget",
+    "Catalogs",
     "Client",
     "ClientGoneError",
     "Conversations",

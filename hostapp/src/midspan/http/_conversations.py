@@ -11,10 +11,11 @@ import hashlib
 import uuid
 from typing import Final
 
+from midspan.http._catalogs import Catalogs
 from midspan.http._conversation import Conversation
 from midspan.http._headers import Headers, value, values
 from midspan.http._idle import IdleMap
-from midspan.interception import ChainJudge, ConnectionContext, Deciding, Denials, acts
+from midspan.interception import ChainJudge, ConnectionContext, Deciding, Denials, acts, learns_tools
 from midspan_sdk import Principal
 from midspan_sdk.events import INITIALIZE
 
@@ -62,18 +63,28 @@ class Conversations:
         denials: what the sender of a blocked message is told.
         idle: seconds after which a quiet session is forgotten.
         most: how many sessions are kept.
+        coerce_input_schemas: give an `inputSchema` also to tools that the server itself listed without one.
     """
 
     def __init__(
-        self, chain: Deciding, server: str, denials: Denials | None = None, *, idle: float = _IDLE, most: int = _MOST
+        self,
+        chain: Deciding,
+        server: str,
+        denials: Denials | None = None,
+        *,
+        idle: float = _IDLE,
+        most: int = _MOST,
+        coerce_input_schemas: bool = False,
     ) -> None:
         self._chain = chain
         self._server = server
         self._denials = denials
+        self._coerce = coerce_input_schemas
         self._sessions = IdleMap[Conversation](
             idle=idle, most=most, forget=self._forget, is_busy=lambda conversation: conversation.under_way > 0
         )
         self._principals = IdleMap[str](idle=idle, most=most, forget=chain.end_session)
+        self._catalogs = Catalogs(idle=idle, most=most)
 
     def _forget(self, conversation: Conversation) -> None:
         conversation.kept = False
@@ -83,7 +94,7 @@ class Conversations:
     @property
     def acting(self) -> bool:
         """Whether there is anything that could act on a message, or observe it."""
-        return acts(self._chain)
+        return self._coerce or acts(self._chain)
 
     def could_act(self, method: str) -> bool:
         """Tell whether anything could act on a client's request or notification of this method, or on its answer."""
@@ -125,7 +136,14 @@ class Conversations:
         if not stateless and (version := value(headers, VERSION_HEADER)) is not None:
             # A session that began before this gateway did, or a server that gives out no session ids.
             context.negotiated(version.decode("ascii", "replace"))
-        judge = ChainJudge(self._chain, context, self._denials, repeats=not stateless)
+        judge = ChainJudge(
+            self._chain,
+            context,
+            self._denials,
+            repeats=not stateless,
+            tools=None if own or not learns_tools(self._chain) else self._catalogs.of(principal.id),
+            coerce_input_schemas=self._coerce,
+        )
         return Conversation(judge, session if own else None)
 
     def leave(self, conversation: Conversation) -> None:
@@ -155,3 +173,4 @@ class Conversations:
         """Forget everything."""
         self._sessions.clear()
         self._principals.clear()
+        self._catalogs.clear()

@@ -59,6 +59,11 @@ class IdleMap(Generic[V]):
         if entry is not None:
             self._forget(entry[0])
 
+    def pop_oldest(self) -> None:
+        """Forget the value that was not used for the longest time."""
+        if self._kept:
+            self.pop(next(iter(self._kept)))
+
     def clear(self) -> None:
         """Forget everything."""
         for key in list(self._kept):

@@ -52,6 +52,7 @@ class HTTPRelay:
 
     async def __aenter__(self) -> HTTPRelay:
         """Make ready."""
+        self._stopping = False
         if self._conversations is not None and not self._conversations.acting:
             self._conversations = None
         await self._upstream.__aenter__()

@@ -1,12 +1,15 @@
 """Interception: what the relay's messages mean to a chain, and what its verdicts mean to the relay."""
 
 from midspan.interception._context import PROTOCOL_VERSION_KEY, ConnectionContext, local_flow, local_user
-from midspan.interception._deciding import Deciding, acts, narrowed
+from midspan.interception._deciding import Deciding, Finish, acts, narrowed
 from midspan.interception._denials import VERDICT_KEY, DenialDetail, DenialForm, Denials
 from midspan.interception._judge import ANSWER_KEY, ChainJudge
+from midspan.interception._output_check import OUTPUT_RULE
+from midspan.interception._tools import LearntTools, learns_tools
 
 __all__ = [
     "ANSWER_KEY",
+    "OUTPUT_RULE",
     "PROTOCOL_VERSION_KEY",
     "VERDICT_KEY",
     "ChainJudge",
@@ -15,7 +18,10 @@ __all__ = [
     "DenialDetail",
     "DenialForm",
     "Denials",
+    "Finish",
+    "LearntTools",
     "acts",
+    "learns_tools",
     "local_flow",
     "local_user",
     "narrowed",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, cast
 
 from midspan.errors import OperatorError
-from midspan_sdk import Chain, ChainEntry, ChainExecutionResult, Exchange, InvocationContext
+from midspan_sdk import AbortedAt, Chain, ChainEntry, ChainExecutionResult, Exchange, InvocationContext, ToolCatalog
 from midspan_sdk.events import TOOLS_CALL, matches_any
 from midspan_sdk.wire import Direction, Phase
+
+Finish = Callable[[dict[str, Any], dict[str, Any]], dict[str, Any] | AbortedAt | None]
+"""The gateway's own last step over a message, as `Chain.execute` takes it."""
 
 
 class Deciding(Protocol):
@@ -25,6 +28,15 @@ class Deciding(Protocol):
         """Tell whether `execute` may have to wait on such messages."""
         ...
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """What its handlers need of the mount."""
+        ...
+
+    def may_change(self, event: str, phase: Phase, direction: Direction | None = None, *, error: bool = False) -> bool:
+        """Tell whether a mutator may change such messages, or answer them."""
+        ...
+
     async def execute(
         self,
         *,
@@ -35,6 +47,8 @@ class Deciding(Protocol):
         context: InvocationContext | None = None,
         exchange: Exchange | None = None,
         error: bool = False,
+        tools: ToolCatalog | None = None,
+        finish: Finish | None = None,
     ) -> ChainExecutionResult:
         """Run it over one message."""
         ...
@@ -48,7 +62,7 @@ class _Narrowed:
     """A chain that takes some events only."""
 
     def __init__(self, chain: Chain, events: Sequence[str]) -> None:
-        self._chain = chain
+        self.whole = chain
         self._events = events
         self.execute = chain.execute
         self.may_suspend = chain.may_suspend
@@ -56,10 +70,17 @@ class _Narrowed:
 
     @property
     def entries(self) -> Sequence[ChainEntry]:
-        return self._chain.entries
+        return self.whole.entries
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return self.whole.needs
+
+    def may_change(self, event: str, phase: Phase, direction: Direction | None = None, *, error: bool = False) -> bool:
+        return matches_any(self._events, event) and self.whole.may_change(event, phase, direction, error=error)
 
     def concerns(self, event: str, phase: Phase, direction: Direction | None = None, *, error: bool = False) -> bool:
-        return matches_any(self._events, event) and self._chain.concerns(event, phase, direction, error=error)
+        return matches_any(self._events, event) and self.whole.concerns(event, phase, direction, error=error)
 
 
 def narrowed(chain: Chain, events: Iterable[str]) -> Deciding:
@@ -70,13 +91,18 @@ def narrowed(chain: Chain, events: Iterable[str]) -> Deciding:
         events: JSON-RPC methods, or globs whose `*` crosses `/`.
 
     Raises:
-        OperatorError: it is a single string.
+        OperatorError: it is a single string, empty, or has something else than texts in it.
     """
     if isinstance(events, str):
         raise OperatorError(f"events is a list of methods or globs, such as [{events!r}]")
-    return _Narrowed(chain, tuple(events))
+    patterns = tuple(events)
+    if not patterns or not all(pattern and isinstance(cast("object", pattern), str) for pattern in patterns):
+        raise OperatorError("events is a list of methods or globs, such as ['tools/call']; leave it out for all")
+    return _Narrowed(chain, patterns)
 
 
 def acts(chain: Deciding) -> bool:
     """Tell whether there is anything that could act on a message, or observe it."""
+    if isinstance(chain, _Narrowed):
+        return acts(chain.whole)
     return bool(chain.entries) or chain.concerns(TOOLS_CALL, "request")

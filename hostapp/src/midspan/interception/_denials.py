@@ -123,7 +123,10 @@ class Denials:
             else "The tool did not run."
         )
         by = f" by {rule_of(result)}" if self._detail != "none" else ""
-        why = f": {_aborted_at(result).reason}" if self._detail == "reason" else ""
+        at = _aborted_at(result)
+        # The gateway's own reasons say nothing of an operator's rules, and a client can do something with them.
+        told = self._detail == "reason" or (self._detail == "rule" and at.type == "mount")
+        why = f": {at.reason}" if told else ""
         return f"Blocked{by}{why}. {what} Decision {result.decision_id}."
 
     def _verdict(self, result: ChainExecutionResult, *, ran: bool) -> dict[str, Any]:

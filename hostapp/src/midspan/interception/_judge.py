@@ -9,13 +9,16 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import Any, Final
 
 from midspan.errors import one_line
 from midspan.interception._context import ConnectionContext, is_stateless
-from midspan.interception._deciding import Deciding
+from midspan.interception._deciding import Deciding, Finish
 from midspan.interception._denials import Denials, payload_of_answer
+from midspan.interception._listings import with_input_schemas
 from midspan.interception._rounds import Parts, Rounds
+from midspan.interception._tools import LearntTools, learns_tools
 from midspan.relay import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -38,6 +41,7 @@ from midspan.relay import (
     write,
 )
 from midspan_sdk import ChainExecutionResult, Exchange, InvocationContext, NotPlainError
+from midspan_sdk.events import TOOLS_CALL, TOOLS_LIST
 from midspan_sdk.wire import Direction, Phase
 
 logger = logging.getLogger("midspan.gateway")
@@ -56,12 +60,13 @@ class _Pending:
     """A request that has no answer yet.
 
     Attributes:
+        about: the tool that is called, or the page of tools that is asked for, by the client's own words.
         sent: whether it went on; before that nobody can answer it.
         size: how many bytes it had.
         mark: tells it from every other request, or None where requests are not repeated.
     """
 
-    __slots__ = ("context", "exchange", "mark", "method", "sent", "size", "stateless")
+    __slots__ = ("about", "context", "exchange", "mark", "method", "sent", "size", "stateless")
 
     def __init__(self, method: str, params: dict[str, Any], context: InvocationContext, size: int) -> None:
         self.method = method
@@ -71,6 +76,11 @@ class _Pending:
         self.context = context
         self.sent = False
         self.stateless = is_stateless(params)
+        self.about: object = None
+        if method == TOOLS_CALL:
+            self.about = params.get("name")
+        elif method == TOOLS_LIST:
+            self.about = params.get("cursor")
 
 
 class _Requests:
@@ -158,17 +168,28 @@ class ChainJudge:
         context: where the messages come from.
         denials: what the sender of a blocked message is told.
         repeats: whether the transport may deliver a message twice, as a resumed HTTP stream does.
+        tools: what the client was shown of the server's tools, where that outlives this judge.
+        coerce_input_schemas: give an `inputSchema` also to tools that the server itself listed without one.
 
     The gateway takes the client's posture: what the client says is `sending`, what the server says `receiving`.
     """
 
     def __init__(
-        self, chain: Deciding, context: ConnectionContext, denials: Denials | None = None, *, repeats: bool = False
+        self,
+        chain: Deciding,
+        context: ConnectionContext,
+        denials: Denials | None = None,
+        *,
+        repeats: bool = False,
+        tools: LearntTools | None = None,
+        coerce_input_schemas: bool = False,
     ) -> None:
         self._chain = chain
         self._rounds = Rounds(chain)
         self._context = context
         self._denials = denials or Denials()
+        self._tools = tools if tools is not None else LearntTools()
+        self._coerce = coerce_input_schemas
         self._requests = {Side.CLIENT: _Requests(repeats=repeats), Side.SERVER: _Requests(repeats=repeats)}
 
     def judge(self, side: Side, line: bytes) -> Action | Deferred:
@@ -310,9 +331,11 @@ class ChainJudge:
         answer = {**answer, "_meta": {**object_or_empty(answer.get("_meta")), ANSWER_KEY: provenance}}
         assert request.final_payload is not None
         pending.exchange.keep_request(request.final_payload)
-        result = await self._execute(message.method, "response", _other(side), answer, pending)
-        if result.aborted_at is not None:
+        finish = self._last_step(_other(side), pending, answered=True)
+        result = await self._execute(message.method, "response", _other(side), answer, pending, finish=finish)
+        if result.final_payload is None:
             return self._denial(message.id, result, pending, ran=False)
+        self._learn(_other(side), pending, answer, result.final_payload)
         return {"jsonrpc": "2.0", "id": message.id, "result": result.final_payload}
 
     # Answers
@@ -330,6 +353,8 @@ class ChainJudge:
         assert message.id is not None
         parts = self._rounds.questions(message.envelope.get("result"), direction)
         if parts is None and not self._chain.concerns(pending.method, "response", direction, error=is_error):
+            if side is Side.SERVER and pending.method == TOOLS_LIST and message.kind == "result":
+                line = self._unjudged_listing(message, line, fault, pending)
             self._requests[asker].close(message.id, pending)
             self._note_handshake(pending, message)
             return Action(forward=line, ordered=True)
@@ -355,13 +380,50 @@ class ChainJudge:
                 if isinstance(judged, ChainExecutionResult):
                     return Action(forward=write(self._denial(message.id, judged, pending, ran=True)), ordered=True)
                 payload = judged
-            result = await self._execute(pending.method, "response", side, payload, pending, error=is_error)
+            finish = None if is_error else self._last_step(side, pending)
+            result = await self._execute(
+                pending.method, "response", side, payload, pending, error=is_error, finish=finish
+            )
             if result.final_payload is not None:
-                return Action(forward=write(message.with_payload(result.final_payload)), ordered=True)
+                forward = write(message.with_payload(result.final_payload))
+                if not is_error:
+                    self._learn(side, pending, payload, result.final_payload)
+                return Action(forward=forward, ordered=True)
             denial = self._denial(message.id, result, pending, ran=True, error=is_error)
             return Action(forward=write(denial), ordered=True)
         except Exception as error:  # noqa: BLE001 - logged by `_unjudged`; the answer is blocked
             return Action(forward=write(_unjudged(message.id, pending.method, error, what="answer")), ordered=True)
+
+    # Tools
+
+    def _last_step(self, side: Side, pending: _Pending, *, answered: bool = False) -> Finish | None:
+        """Return what the gateway itself does with an answer that interceptors may have changed, or gave."""
+        method = pending.method
+        if side is not Side.SERVER or method not in (TOOLS_CALL, TOOLS_LIST):
+            return None
+        if not answered and not self._chain.may_change(method, "response", _direction(side)):
+            return partial(with_input_schemas, all_tools=True) if self._coerce and method == TOOLS_LIST else None
+        if method == TOOLS_LIST:
+            return partial(with_input_schemas, all_tools=self._coerce or answered)
+        check = self._tools.check(pending.about)
+        if check is None:
+            return None
+        return check.answered if answered else check.changed
+
+    def _unjudged_listing(self, message: Message, line: bytes, fault: str | None, pending: _Pending) -> bytes:
+        """Learn from a listing that no interceptor takes; return it as it goes on."""
+        listing = object_or_empty(message.envelope.get("result"))
+        leaves = with_input_schemas(listing, listing, all_tools=True) if self._coerce else None
+        if leaves is not None:
+            _require(fault)
+            line = write(message.with_payload(leaves))
+        if fault is None:  # else it may mean something else to the client
+            self._learn(Side.SERVER, pending, listing, leaves or listing)
+        return line
+
+    def _learn(self, side: Side, pending: _Pending, arrived: dict[str, Any], leaves: dict[str, Any]) -> None:
+        if side is Side.SERVER and pending.method == TOOLS_LIST and learns_tools(self._chain):
+            self._tools.learn(pending.about, arrived, leaves)
 
     def _note_handshake(self, pending: _Pending, message: Message) -> None:
         if pending.method == _INITIALIZE and message.kind == "result":
@@ -408,6 +470,7 @@ class ChainJudge:
         pending: _Pending | None,
         *,
         error: bool = False,
+        finish: Finish | None = None,
     ) -> ChainExecutionResult:
         return await self._chain.execute(
             event=event,
@@ -417,6 +480,8 @@ class ChainJudge:
             context=pending.context if pending is not None else self._context.of(payload),
             exchange=pending.exchange if pending is not None else None,
             error=error,
+            tools=self._tools.listed,
+            finish=finish,
         )
 
 

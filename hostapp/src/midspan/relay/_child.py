@@ -31,6 +31,18 @@ class SpawnError(ConnectError):
     """The server could not be started. The text says which command, why, and what to do."""
 
 
+def no_folder(program: str, folder: str | Path, error: OSError | None = None) -> SpawnError:
+    """Return the error for a working directory that is not there, or cannot be entered."""
+    if error is None or isinstance(error, FileNotFoundError):
+        return SpawnError(f"cannot start {program!r}: its working directory is not there: {folder}")
+    return SpawnError(f"cannot start {program!r}: its working directory cannot be entered: {folder}: {error.strerror}")
+
+
+def not_found(program: str) -> SpawnError:
+    """Return the error for a program that is not there."""
+    return SpawnError(f"cannot start {program!r}: not found; install it or give its full path")
+
+
 class ChildProcess:
     """A running server.
 
@@ -137,7 +149,7 @@ async def spawn(
         holder = KeptChild(command, env, folder, grace=GRACE) if _holding.CAN_KEEP else OwnChild(command, env, folder)
         await holder.started()
     except (OSError, ValueError) as error:
-        raise SpawnError(_reason(error, command[0], cwd)) from error
+        raise _reason(error, command[0], cwd) from error
     stdin, stdout = holder.process.stdin, holder.process.stdout
     assert stdin is not None
     assert stdout is not None
@@ -156,12 +168,10 @@ async def spawn(
     return ChildProcess(holder, writer, reader)
 
 
-def _reason(error: OSError | ValueError, program: str, cwd: str | Path | None) -> str:
-    reason = str(error)
-    if isinstance(error, OSError):
-        if cwd is not None and error.filename in ("cwd", str(cwd)):
-            return f"cannot start {program!r} in {str(cwd)!r}: {error.strerror}; its working directory must be there"
-        if isinstance(error, FileNotFoundError):
-            return f"cannot start {program!r}: not found; install it or give its full path"
-        reason = error.strerror or reason
-    return f"cannot start {program!r}: {reason}"
+def _reason(error: OSError | ValueError, program: str, cwd: str | Path | None) -> SpawnError:
+    if isinstance(error, OSError) and cwd is not None and error.filename in ("cwd", str(cwd)):
+        return no_folder(program, cwd, error)
+    if isinstance(error, FileNotFoundError):
+        return not_found(program)
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return SpawnError(f"cannot start {program!r}: {reason}")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from midspan.relay._child import ChildProcess, spawn
+from midspan.relay._child import ChildProcess, no_folder, not_found, spawn
 from midspan.relay._lines import LineReader, PipeWriter
 
 _DRAIN: Final = 1.0
@@ -30,6 +32,26 @@ class CommandBackend:
         self._command = list(command)
         self._env = env
         self._cwd = cwd
+
+    def check(self) -> None:
+        """Look for the program and the working directory, and start nothing.
+
+        Raises:
+            SpawnError: one of them is not there.
+        """
+        if self._cwd is not None and not os.path.isdir(self._cwd):
+            raise no_folder(self._command[0], self._cwd)
+        if "\0" in "".join(self._command) or self._found() is None:
+            raise not_found(self._command[0])
+
+    def _found(self) -> str | None:
+        # As the child does, which looks from its own working directory.
+        folder = os.fspath(self._cwd or "")
+        program = self._command[0]
+        if os.path.dirname(program):
+            return shutil.which(os.path.join(folder, program))
+        path = os.pathsep.join(os.path.join(folder, entry) for entry in os.get_exec_path(self._env))
+        return shutil.which(program, path=path)
 
     async def connect(self, *, limit: int) -> CommandConnection:
         """Start the server.

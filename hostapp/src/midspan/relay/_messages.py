@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final, Literal, cast
 
 from midspan.relay._json import INVALID_REQUEST, JSONFaultError
@@ -118,8 +119,10 @@ def _checked_id(value: object) -> MessageId:
 
 
 def as_id(value: object) -> MessageId | None:
-    """Return the value if it can be an id, else None."""
-    return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+    """Return the value if it can be an id, else None. NaN and infinities cannot: no answer could say them."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
 def object_or_empty(value: object) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class _Signals:
 
     def __init__(self) -> None:
         self.came = asyncio.Event()
-        self._early: list[int] = []
+        self.early: list[int] = []
         self._server: Connection | None = None
 
     @contextlib.contextmanager
@@ -43,16 +43,30 @@ class _Signals:
             for number in numbers:
                 loop.remove_signal_handler(number)
 
+    async def awaited(self, opening: asyncio.Task[Any]) -> bool:
+        """Wait for a connection. Return whether it was opened, or failed; a signal ends waiting that takes long."""
+        signalled = asyncio.create_task(self.came.wait())
+        try:
+            await asyncio.wait({opening, signalled}, return_when=asyncio.FIRST_COMPLETED)
+            if not opening.done():
+                await asyncio.wait({opening}, timeout=_LAST_WORDS)
+            return opening.done()
+        finally:
+            signalled.cancel()
+            if not opening.done():
+                opening.cancel()
+                await asyncio.wait({opening})
+
     def pass_on_to(self, server: Connection) -> None:
         """Name the server; it gets what came before too."""
         self._server = server
-        for number in self._early:
+        for number in self.early:
             server.signal(number)
 
     def _on_signal(self, number: int) -> None:
         self.came.set()
         if self._server is None:
-            self._early.append(number)
+            self.early.append(number)
         else:
             self._server.signal(number)
 
@@ -78,14 +92,17 @@ async def run_stdio(
         restart: whether to go on with a new server when this one ends.
 
     Returns:
-        The server's exit code, when it is a process; 128 + N when signal N ended it.
+        The server's exit code, when it is a process; 128 + N when signal N ended it, or the attempt to reach it.
 
     Raises:
         ConnectError: there is no connection to the server; the streams are as they were.
     """
     signals = _Signals()
     with signals.caught():
-        server = await Supervised.open(backend, limit=max_message, policy=restart)
+        opening = asyncio.create_task(Supervised.open(backend, limit=max_message, policy=restart))
+        if not await signals.awaited(opening):
+            return 128 + signals.early[0]
+        server = opening.result()
         signals.pass_on_to(server)
         try:
             client_in = await open_reader(streams[0], limit=max_message)

@@ -170,8 +170,11 @@ class Supervised:
     def _note_answer(self, line: bytes | OversizedLine) -> None:
         if self._pending:
             outline = _outline(line)
-            if not outline.is_call and outline.id is not None:
-                self._pending.pop(outline.id, None)
+            message_id = outline.id
+            if outline.is_answer and message_id is None and isinstance(line, bytes) and (message := _read(line)):
+                message_id = message.id  # it stands between two objects
+            if not outline.is_call and message_id is not None:
+                self._pending.pop(message_id, None)
 
     async def _lost(self) -> None:
         text = "midspan: the server ended before it answered"

@@ -1,4 +1,4 @@
-"""The gateway as an ASGI application, mounted in another one or run by a server."""
+"""The gateway as an ASGI application, mounted in another one or run by a server; in raw HTTP."""
 
 from __future__ import annotations
 
@@ -14,13 +14,10 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Mount
 
-import midspan
 from midspan import Gateway
-from midspan.errors import OperatorError
 from midspan.http import listen, run_server
 from midspan_sdk import Chain, validator
-
-from .wire import PATIENCE, Answer, Connection, call, raw_server, result
+from tests.hostapp.http.wire import PATIENCE, Answer, Connection, call, raw_server, result
 
 pytestmark = pytest.mark.anyio
 
@@ -114,34 +111,3 @@ async def test_a_chain_that_is_empty_only_relays() -> None:
             served(gateway.asgi_app()) as connection,
         ):
             assert (await connection.send("POST", body)).body == body
-
-
-@pytest.mark.parametrize(
-    ("backend", "line"),
-    [
-        ("localhost", "cannot relay to 'localhost': give the URL of the server, like http://localhost:8000/mcp"),
-        ("ws://h/mcp?key=secret", "cannot relay to 'ws://h/mcp': give the URL of the server, like http://localhost"),
-        ("http://", "cannot relay to 'http:"),
-        ("http://h:0/", "cannot relay to 'http://h:0/': give the URL of the server"),
-        ("http://[::1/", "cannot relay to 'http://[::1/': it is no URL"),
-        ("http://u:secret@h:99999/?key=secret", "cannot relay to 'http://h:99999/': it is no URL"),
-        ("http://u:secret@[::1/?key=secret", "cannot relay to '[::1/': it is no URL"),
-        ("http://h/a b", "cannot relay to 'http://h/a b': it is no URL"),
-        ("http://h/m\ncp", "cannot relay to 'http://h/mcp': it is no URL"),
-        ("http://u:secret@h/mcp", "cannot relay to 'http://h/mcp' with credentials in the URL; let the client send an"),
-        ("http://h/#x", "cannot relay to 'http://h/': a fragment is never sent to a server; leave it out"),
-        (7, "the backend must be a URL, not int"),
-    ],
-)
-def test_a_backend_that_is_no_url_is_refused_and_no_secret_in_it_shown(backend: Any, line: str) -> None:
-    with pytest.raises(OperatorError) as caught:
-        Gateway(backend)
-    assert str(caught.value).startswith(line)
-    assert "secret" not in str(caught.value)
-
-
-def test_the_package_offers_the_gateway_by_name() -> None:
-    assert midspan.__all__ == ["Gateway"]
-    assert midspan.Gateway is Gateway
-    with pytest.raises(AttributeError):
-        midspan.nothing  # type: ignore[attr-defined]  # noqa: B018
