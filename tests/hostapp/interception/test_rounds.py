@@ -16,6 +16,10 @@ from mcp import Client, StdioServerParameters
 from mcp_types import ElicitRequestParams, ElicitResult, TextContent
 
 from midspan.http import listen, run_server
+from midspan_sdk import Answer, mutator, validator
+from tests.hostapp.http.wire import STATELESS_META
+from tests.hostapp.relay.harness import guarded, request, send
+from tests.hostapp.relay.harness import result as result_line
 
 from . import rounds_server
 from .ways import EACH_WAY, PATIENCE, Era, Way, linked, served
@@ -233,3 +237,82 @@ async def test_questions_and_answers_pass_the_chain_whatever_form_they_have(
                 assert good["params"]["name"] == "good"
             assert b"p4ssw0rd" not in client.received
         assert "p4ssw0rd" not in json.dumps(link.reached())
+
+
+# What two readers may take for different questions
+
+
+@validator(events=["elicitation/create"], phase="both")
+def looks(payload: dict[str, Any]) -> str | None:
+    return "no" if "no" in payload or "no" in json.dumps(payload.get("content")) else None
+
+
+ASK: Final[dict[str, Any]] = {"method": "elicitation/create", "params": {"message": "?"}}
+UNCLEAR: Final[dict[str, dict[str, Any]]] = {
+    "a list": {"inputRequests": [ASK]},
+    "another spelling": {"inputrequests": {"a": ASK}},
+    "both spellings": {"inputRequests": {"a": ASK}, "InputRequests": {"a": ASK}},
+    "no question": {"inputRequests": {"a": "?"}},
+    "no method": {"inputRequests": {"a": {"params": {}}}},
+    "a method that is none": {"inputRequests": {"a": {**ASK, "method": ["elicitation/create"]}}},
+    "two methods": {"inputRequests": {"a": {"method": "roots/list", "Method": "elicitation/create"}}},
+    "params that are none": {"inputRequests": {"a": {**ASK, "params": "no"}}},
+    "two params": {"inputRequests": {"a": {**ASK, "PARAMS": {"no": 1}}}},
+}
+
+
+@pytest.mark.parametrize("name", UNCLEAR)
+async def test_questions_that_are_not_clear_never_arrive(log: Path, name: str) -> None:
+    interim = {"resultType": "input_required", "requestState": "s", **UNCLEAR[name]}
+    async with guarded(log, looks) as link:
+        answer = await link.call(1, "tools/call", {"name": "t", "_meta": STATELESS_META}, send(result_line(1, interim)))
+        assert answer["error"]["code"] == -32603
+        await link.works()
+
+
+async def test_what_nothing_matches_leaves_questions_as_they_came(log: Path) -> None:
+    interim = json.dumps({"resultType": "input_required", "inputRequests": {"a": "?", "b": {**ASK, "n": 1.0}}})
+    line = f'{{"jsonrpc": "2.0",  "id": 1, "result": {interim}}}'
+
+    @validator(events=["prompts/get"], phase="both")
+    def elsewhere(payload: dict[str, Any]) -> None: ...
+
+    async with guarded(log, elsewhere) as link:
+        await link.send(request(1, "tools/call", {"name": "t"}, send(line)))
+        assert await link.receive() == line.encode()
+
+
+@pytest.mark.parametrize(
+    ("reply", "passes"),
+    [
+        ({"action": "accept", "content": {"a": "yes"}}, True),
+        ({"action": "accept", "content": {"a": "no"}}, False),
+        ({"content": {"a": "no"}}, False),
+        ({"Action": "accept", "content": {"a": "no"}}, False),
+        ({"roots": [], "action": "accept", "content": {"a": "no"}}, False),
+        ({"role": "user", "model": "m", "content": {"type": "text", "text": "no"}}, True),
+        ({"roots": [{"uri": "file:///no"}]}, True),
+        ("no", False),
+        (None, False),
+    ],
+    ids=range(9),
+)
+async def test_an_answer_is_judged_as_all_that_it_could_be(log: Path, reply: Any, passes: bool) -> None:
+    params = {"name": "t", "inputResponses": {"a": reply}, "_meta": STATELESS_META}
+    async with guarded(log, looks) as link:
+        answer = await link.call(1, "tools/call", params)
+        assert ("error" not in answer and not answer["result"].get("isError")) is passes
+        await link.works()
+        assert len(link.seen()) == 1 + passes
+
+
+async def test_nobody_answers_a_question_in_a_result_in_the_clients_place(log: Path) -> None:
+    @mutator(events=["elicitation/create"], phase="request")
+    def declines(payload: dict[str, Any]) -> Answer:
+        return Answer({"action": "decline"})
+
+    interim = {"resultType": "input_required", "inputRequests": {"a": ASK}}
+    async with guarded(log, declines) as link:
+        answer = await link.call(1, "tools/call", {"name": "t", "_meta": STATELESS_META}, send(result_line(1, interim)))
+        assert answer["error"]["code"] == -32603
+        await link.works()
