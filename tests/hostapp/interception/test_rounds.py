@@ -178,11 +178,15 @@ def script_of(era: Era) -> dict[str, list[dict[str, Any]]]:
                 question = {"id": f"q{name}", "method": kind, "params": asked}
                 script[f"tools/call {kind}{name}"] = [question, {"result": {"content": []}}]
             else:
-                questions = {
+                questions: dict[str, Any] = {
                     "first": {"method": kind, "params": asked},
                     "rest": {"method": "custom/kind", "params": {}},
                 }
-                interim = {"resultType": "input_required", "inputRequests": questions, "requestState": STATE}
+                interim: dict[str, Any] = {
+                    "resultType": "input_required",
+                    "inputRequests": questions,
+                    "requestState": STATE,
+                }
                 script[f"tools/call {kind}{name}"] = [{"result": interim}]
     return script
 

@@ -216,7 +216,7 @@ class HTTPClient(RawClient):
 
 
 class HTTPBack:
-    """A scripted server over HTTP, whose answers are streams."""
+    """A scripted server over HTTP: calls are answered with streams, all else with one message."""
 
     def __init__(self, scripts: Mapping[str, Script], log: Path) -> None:
         self._scripts = scripts
@@ -237,7 +237,11 @@ class HTTPBack:
             await answer.send(status="202 Accepted", fields=[])
             return
         session = [("mcp-session-id", "s1")] if message["method"] == "initialize" else []
-        await answer.stream(fields=session, end=False)
+        if message["method"] != "tools/call":
+            (said,) = talk(self._scripts, message)
+            await answer.send(json.dumps(said).encode(), fields=[("content-type", "application/json"), *session])
+            return
+        await answer.stream(end=False)
         for said in talk(self._scripts, message):
             await answer.write(b"event: message\ndata: " + json.dumps(said).encode() + b"\n\n")
             if waits(said):

@@ -93,12 +93,12 @@ class Rounds:
         return self._parts(params, _RESPONSES, "response", direction)
 
     def _parts(self, around: dict[str, Any], name: str, phase: Phase, direction: Direction) -> Parts | None:
+        if not any(len(key) == len(name) and key.casefold() == name.casefold() for key in around):
+            return None
         strict = any(self._chain.concerns(kind, phase, direction) for kind in _KINDS)
         if strict:
             _check_spelling(around, frozenset({name}))
-        if name not in around:
-            return None
-        entries: object = around[name]
+        entries: object = around.get(name)
         if not isinstance(entries, dict):
             if strict and entries is not None:
                 raise _fault(name)
