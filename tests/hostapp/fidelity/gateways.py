@@ -7,15 +7,13 @@ import itertools
 import os
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import anyio
 
 from midspan.gateway import Gateway
 from midspan.http import listen, run_server
-from midspan.relay import PassAll, run_stdio
 from midspan_sdk import Chain, mutator, validator
-from tests.hostapp.relay.harness import judge_of
 
 from .client.link import Link
 from .client.over_http import http_link
@@ -81,9 +79,6 @@ class StdioFront:
         assert codes == [0]
 
     async def _run(self, streams: tuple[int, int]) -> int:
-        if not isinstance(self._address, str):
-            judge = judge_of(self._chain) if self._chain.entries else PassAll()
-            return await run_stdio(self._address, judge, streams=streams)
         gateway = _gateway(self._pair.back, self._address, self._chain)
         return await gateway.run_stdio(streams=streams)
 
@@ -102,10 +97,8 @@ class HTTPFront:
 Front = StdioFront | HTTPFront
 
 
-def _gateway(back: Back, address: Address, chain: Chain) -> Any:
-    """Make a gateway. Its type is not named: some pairs are tried before their part of it is there."""
-    options = {"transport": "sse"} if back == "sse" else {}
-    return cast("Any", Gateway)(address, chain, **options)
+def _gateway(back: Back, address: Address, chain: Chain) -> Gateway:
+    return Gateway(address, chain, transport="sse" if back == "sse" else "http")
 
 
 @asynccontextmanager

@@ -33,10 +33,10 @@ class Pair:
 PAIRS: Final[tuple[Pair, ...]] = (
     Pair("stdio", "stdio"),
     Pair("http", "http"),
-    # Pair("stdio", "http"),
-    # Pair("stdio", "sse"),
-    # Pair("http", "stdio"),
-    # Pair("http", "sse"),
+    Pair("stdio", "http"),
+    Pair("stdio", "sse"),
+    Pair("http", "stdio"),
+    Pair("http", "sse"),
 )
 """The pairs that the gateway can do."""
 

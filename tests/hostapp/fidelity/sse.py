@@ -15,13 +15,16 @@ class Events:
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> Iterator[tuple[str, bytes]]:
-        """Take a chunk; yields the name and the data of every event that is complete and has data."""
+        """Take a chunk; yields the name and the data of every event that is complete and has data.
+
+        One whose data is empty only names where a client may resume.
+        """
         self._rest += chunk
         while (end := self._rest.find(b"\n", self._looked)) >= 0:
             line = bytes(self._rest[:end]).removesuffix(b"\r")
             del self._rest[: end + 1]
             self._looked = 0
-            if not line and self._data:
+            if not line and any(self._data):
                 yield self._name, b"\n".join(self._data)
             if not line:
                 self._name, self._data = "", []

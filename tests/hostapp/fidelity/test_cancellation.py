@@ -38,11 +38,13 @@ async def test_a_client_cancels_out_of_order_and_the_server_learns_the_right_id(
             await ends.server.cancelled.reach(number)
         seen = [asked.params["arguments"]["me"] for asked in ends.server.cancelled]
         assert [(type(each), each) for each in seen] == [(type(each), each) for each in order]
-        # The one that is left goes on, and nothing answers the others.
+        # The one that is left goes on, and the server answers none of the others. Where the gateway is the HTTP server,
+        # it ends their responses as servers of that era do.
         await ends.exchange("acme/ping")
-        assert not {json.dumps(arrival.message["id"]) for arrival in ends.link.arrived if arrival.is_answer} & {
-            json.dumps(each) for each in calls
-        }
+        bridged = case.front == "http" and case.back != "http" and case.era is Era.HANDSHAKE
+        answers = [arrival.message for arrival in ends.link.arrived if arrival.is_answer]
+        said = [answer for answer in answers if not (bridged and answer.get("error", {}).get("code") == -32800)]
+        assert not {json.dumps(answer["id"]) for answer in said} & {json.dumps(each) for each in calls}
         assert len(ends.server.cancelled) == len(order)
         await ends.link.cancel(3)
         await ends.server.cancelled.reach(len(order) + 1)

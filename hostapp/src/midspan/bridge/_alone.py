@@ -15,7 +15,7 @@ from midspan.bridge._reading import CANCELLED, check_alone, status_of
 from midspan.bridge._respond import accepts_events, respond
 from midspan.bridge._shared import SharedConnection, SharedRequest
 from midspan.bridge._stream import Stream
-from midspan.bridge._text import one_line, outlined
+from midspan.bridge._text import LISTEN, one_line, outlined
 from midspan.http import (
     HEADER_MISMATCH,
     Client,
@@ -42,7 +42,6 @@ from midspan_sdk import Principal
 
 logger = logging.getLogger("midspan.gateway")
 
-_LISTEN: Final = "subscriptions/listen"
 _MOST_STATES: Final = 10_000
 """Principals whose state is kept at once."""
 
@@ -95,7 +94,7 @@ class AloneFront:
             # Closing the response is what cancels here; by an id that others use too, one could cancel theirs.
             return partial(client.answer, 202)
         check_alone(client.headers, message)
-        if message.method == _LISTEN:
+        if message.method == LISTEN:
             if not accepts_events(client):
                 raise RefusedError(406, INVALID_REQUEST, "the request does not accept text/event-stream")
             if self._stopping:
@@ -113,7 +112,7 @@ class AloneFront:
         if message.kind == "notification":
             await exchange.run(judge)
             return partial(client.answer, 202)
-        return partial(self._answer, client, exchange, judge, listens=message.method == _LISTEN)
+        return partial(self._answer, client, exchange, judge, listens=message.method == LISTEN)
 
     async def _answer(self, client: Client, exchange: _Exchange, judge: Judge, *, listens: bool) -> None:
         exchange.stream.takes_events = accepts_events(client)

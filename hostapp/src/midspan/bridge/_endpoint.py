@@ -60,11 +60,11 @@ class BridgeEndpoint:
         )
         self._sessions = SessionFront(self._opening)
         self._alone = AloneFront(self._opening)
-        self._ready = False
+        self._entered = False
 
     async def __aenter__(self) -> Self:
         """Make ready. No server is started yet."""
-        self._ready = True
+        self._entered = True
         self._opening.start()
         self._sessions.start()
         self._alone.start()
@@ -74,7 +74,6 @@ class BridgeEndpoint:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """End all sessions and their servers."""
-        self._ready = False
         self._sessions.close()
         self._alone.close()
         await self._opening.aclose()
@@ -86,7 +85,7 @@ class BridgeEndpoint:
 
     async def serve(self, client: Client) -> None:
         """Answer one request."""
-        if not self._ready:  # nobody would end the servers that are started
+        if not self._entered:  # nobody would end the servers that are started
             raise RuntimeError("the gateway is not running: use `async with gateway:`")
         if client.method not in _METHODS:
             await client.answer(405, headers=[(b"allow", ", ".join(_METHODS).encode())])

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 
 from midspan.bridge._exchange import Exchange, readdressed
 from midspan.bridge._stamps import Stamps, version_of
-from midspan.bridge._text import cancelled_id, message_of, one_line, outlines, requested
+from midspan.bridge._text import LISTEN, cancelled_id, message_of, one_line, outlines, requested
 from midspan.http import (
     HANDSHAKE_VERSIONS,
     REDIRECTS,
@@ -75,7 +75,6 @@ _LINGER: Final = 1.0
 _GOODBYE: Final = 1.0
 """Seconds for telling the server that the session is over."""
 _INITIALIZED: Final = "notifications/initialized"
-_LISTEN: Final = "subscriptions/listen"
 """Is answered when the client ends it."""
 _UNREACHABLE: Final = 503
 _TRY_LATER: Final = frozenset({408, 409, 425, 429})
@@ -466,7 +465,7 @@ class HTTPConnection:
 
     async def aclose(self) -> None:
         """Let what is under way finish: the client has no more to say."""
-        while any(exchange.method != _LISTEN for exchange in self._exchanges.values()):
+        while any(exchange.method != LISTEN for exchange in self._exchanges.values()):
             self._settled.clear()
             await self._settled.wait()
         self.from_server.close()

@@ -16,7 +16,7 @@ from typing import Final, Self
 from midspan.bridge._reading import CANCELLED
 from midspan.bridge._splice import Span, spans, splice
 from midspan.bridge._stamps import Stamps
-from midspan.bridge._text import outlined
+from midspan.bridge._text import LISTEN, outlined
 from midspan.relay import (
     CONNECTION_CLOSED,
     METHOD_NOT_FOUND,
@@ -44,7 +44,6 @@ _SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 _SUBSCRIPTIONS: Final = (("params", "_meta", _SUBSCRIPTION_KEY), ("result", "_meta", _SUBSCRIPTION_KEY))
 _LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
 _LOGGED: Final = "notifications/message"
-_LISTEN: Final = "subscriptions/listen"
 _MOST_SAYING: Final = 64
 """How many messages of the gateway's own may wait for a server that does not read."""
 _MOST_UNREAD: Final = 16 * 1024 * 1024
@@ -260,7 +259,7 @@ class SharedConnection:
 
     def _newest(self, *, wants_logs: bool) -> SharedRequest | None:
         """Return whom a message goes to that does not say to whom; all who share the connection are one principal."""
-        open_ones = [one for one in reversed(self._requests.values()) if one.method != _LISTEN]
+        open_ones = [one for one in reversed(self._requests.values()) if one.method != LISTEN]
         return next((one for one in open_ones if one.wants_logs or not wants_logs), None)
 
     def _deliver(self, request: SharedRequest, line: bytes, *, last: bool = False) -> None:

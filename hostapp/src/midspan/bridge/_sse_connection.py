@@ -13,7 +13,7 @@ from typing import Final, Self
 from urllib.parse import urljoin, urlsplit
 
 from midspan._web import url_fault
-from midspan.bridge._text import cancelled_id, message_of, one_line, outlines, requested
+from midspan.bridge._text import LISTEN, cancelled_id, message_of, one_line, outlines, requested
 from midspan.http import (
     REDIRECTS,
     Event,
@@ -71,6 +71,7 @@ class SSEConnection:
         self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._posting: Upstream | None = None
         self._pending: set[MessageId] = set()
+        self._subscriptions: set[MessageId] = set()
         self._given_up: dict[MessageId, None] = {}
         self._settled = asyncio.Event()
         self._closing = False
@@ -174,6 +175,7 @@ class SSEConnection:
 
     def _settle(self, message_id: MessageId) -> None:
         self._pending.discard(message_id)
+        self._subscriptions.discard(message_id)
         self._settled.set()
 
     def _same_origin(self, endpoint: bytes) -> str:
@@ -205,6 +207,8 @@ class SSEConnection:
             message = message_of(line)
             ids = requested(line, message)
             self._pending.update(ids)
+            if message is not None and message.method == LISTEN:
+                self._subscriptions.update(ids)
             for message_id in ids:
                 self._given_up.pop(message_id, None)
             if (cancelled := cancelled_id(message)) is not None:
@@ -232,7 +236,7 @@ class SSEConnection:
 
     async def aclose(self) -> None:
         """Wait for the answers that are owed, then close: nothing else says that the client has no more to say."""
-        while self._pending and not self.from_server.closed:
+        while self._pending - self._subscriptions and not self.from_server.closed:
             self._settled.clear()
             await self._settled.wait()
         self.abort()

@@ -17,6 +17,8 @@ from midspan.relay import (
 )
 
 CANCELLED: Final = "notifications/cancelled"
+LISTEN: Final = "subscriptions/listen"
+"""Its answer comes with the end of the subscription, so nobody waits for it."""
 
 
 def one_line(message: bytes) -> bytes:
