@@ -128,7 +128,7 @@ async def check_questions(client: RawClient) -> None:
         assert len(client.asked) == questions
 
 
-@pytest.mark.parametrize(("way", "eras"), EACH_WAY)
+@pytest.mark.parametrize(("way", "eras"), EACH_WAY, ids=str)
 async def test_neither_the_original_nor_what_was_made_of_it_leaves(
     tmp_path: Path, way: Way, eras: Sequence[Era]
 ) -> None:

@@ -161,7 +161,7 @@ async def everything(client: RawClient) -> dict[str, list[dict[str, Any]]]:
     return came
 
 
-@pytest.mark.parametrize(("way", "eras"), EACH_WAY)
+@pytest.mark.parametrize(("way", "eras"), EACH_WAY, ids=str)
 async def test_a_planted_key_never_arrives_and_each_redaction_is_recorded(
     tmp_path: Path, way: Way, eras: Sequence[Era]
 ) -> None:

@@ -191,7 +191,7 @@ def script_of(era: Era) -> dict[str, list[dict[str, Any]]]:
     return script
 
 
-@pytest.mark.parametrize(("way", "eras"), EACH_WAY)
+@pytest.mark.parametrize(("way", "eras"), EACH_WAY, ids=str)
 async def test_questions_and_answers_pass_the_chain_whatever_form_they_have(
     tmp_path: Path, way: Way, eras: list[Era]
 ) -> None:

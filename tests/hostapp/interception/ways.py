@@ -34,14 +34,16 @@ PATIENCE: Final = 30.0
 """Seconds after which a test that hangs fails."""
 
 Era = Literal["handshake", "stateless"]
-Way = Literal["run", "serve", "url"]
-"""`midspan run -- COMMAND`, `midspan serve -- COMMAND`, `midspan serve --url URL`."""
+Way = Literal["run", "run url", "serve", "serve url"]
+"""The command, and whether the server behind it is reached by a URL or is a command."""
 ERAS: Final[Sequence[Era]] = ("handshake", "stateless")
 EACH_WAY: Final[Sequence[tuple[Way, Sequence[Era]]]] = (
     ("run", ("handshake",)),
     ("run", ("stateless",)),
+    ("run url", ("handshake",)),
+    ("run url", ("stateless",)),
     ("serve", ERAS),
-    ("url", ERAS),
+    ("serve url", ERAS),
 )
 """All ways, with the eras of the clients of one gateway."""
 
@@ -246,6 +248,7 @@ class HTTPBack:
             await answer.write(b"event: message\ndata: " + json.dumps(said).encode() + b"\n\n")
             if waits(said):
                 await self._answers.setdefault(said["id"], asyncio.Event()).wait()
+                del self._answers[said["id"]]
         await answer.end()
 
 
@@ -343,13 +346,13 @@ async def linked(
     command = ("--", sys.executable, "-I", "-S", str(BACK), str(file), str(log))
     with anyio.fail_after(PATIENCE):
         async with AsyncExitStack() as stack:
-            if way == "run":
+            if way.endswith("url"):
+                url, _ = await stack.enter_async_context(raw_server(HTTPBack(scripts, log).handle))
+                command = ("--url", url)
+            if way.startswith("run"):
                 (era,) = eras
                 yield Link([await stack.enter_async_context(run(era, *options, *command))], log)
                 return
-            if way == "url":
-                url, _ = await stack.enter_async_context(raw_server(HTTPBack(scripts, log).handle))
-                command = ("--url", url)
             port = await stack.enter_async_context(served(*options, *command))
             clients = [HTTPClient(era, port) for era in eras]
             for client in clients:
