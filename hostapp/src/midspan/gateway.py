@@ -236,10 +236,13 @@ class Gateway:
             raise OperatorError(str(error)) from error
 
     def _judge(self) -> Judge:
-        from midspan.interception import ChainJudge, ConnectionContext, acts, local_flow, local_user
         from midspan.relay import PassAll
 
-        if self._chain is None or not (self._coerce or acts(self._chain)):
+        if self._chain is None:
+            return PassAll()
+        from midspan.interception import ChainJudge, ConnectionContext, acts, local_flow, local_user
+
+        if not (self._coerce or acts(self._chain)):
             return PassAll()
         context = ConnectionContext(server=self._name, principal=local_user(), flow=local_flow())
         return ChainJudge(self._chain, context, self._denials, coerce_input_schemas=self._coerce)

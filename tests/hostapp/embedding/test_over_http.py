@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
@@ -10,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from fastapi import FastAPI
 from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from starlette.applications import Starlette
@@ -47,11 +47,7 @@ def in_starlette(gateway: Gateway) -> Any:
 
 
 def in_fastapi(gateway: Gateway) -> Any:
-    try:
-        fastapi = importlib.import_module("fastapi")  # no dependency, not even of the tests
-    except ImportError:
-        pytest.skip("FastAPI is not installed")
-    app = fastapi.FastAPI(lifespan=running(gateway))
+    app = FastAPI(lifespan=running(gateway))
     app.mount("/guarded", gateway.asgi_app())
     return app
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midspan.relay import EDGE, Outline, outline_of, outline_of_text, outlines_of_value
-from midspan.relay._outline import quick_outline
+from midspan.relay._outline import quick_id
 
 BIG = {"content": [{"type": "text", "text": 'x,"id":99} ' * 1000}]}
 IDS = st.integers() | st.text(max_size=50) | st.floats(allow_nan=False, allow_infinity=False)
@@ -112,9 +112,13 @@ def test_the_quick_look_sees_the_same_in_messages_of_the_usual_writers(
     envelope: dict[str, Any] = {"jsonrpc": "2.0", "id": message_id}
     message = {**envelope, **body} if id_first else {**body, **envelope}
     text = json.dumps(message, separators=None if spaced else (",", ":")).encode()
-    assert quick_outline(text) == outline_of(text) == outlines_of_value(message)[0]
+    quick = quick_id(text)
+    if quick is not None:
+        assert Outline(json.loads(quick[0]), quick[1], not quick[1]) == outlines_of_value(message)[0]
+    elif isinstance(message_id, int):
+        assert abs(message_id) >= 10**18
 
 
 @pytest.mark.parametrize("line", [b"", b"no JSON", b"[]", b"{}", b'{"jsonrpc":"2.0","id":1', b'{"method":"x"}'])
 def test_the_quick_look_takes_nothing_for_what_it_is_not(line: bytes) -> None:
-    assert quick_outline(line) == outline_of(line)
+    assert quick_id(line) is None

@@ -73,10 +73,16 @@ class ServerChoice:
         Raises:
             OperatorError: it cannot be one.
         """
+        return configured(config, self.server, chain) if self.server is not None else self.named(chain)
+
+    def named(self, chain: Chain | None) -> Gateway:
+        """Return the gateway in front of the server that the command line itself names; with no chain it only relays.
+
+        Raises:
+            OperatorError: it cannot be one.
+        """
         from midspan.gateway import Gateway
 
-        if self.server is not None:
-            return configured(config, self.server, chain)
         if self.url is not None:
             transport = cast("TransportName", self.transport or "http")
             return Gateway(self.url, chain, transport=transport, headers=_headers(self.headers))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -47,12 +48,18 @@ def run(
     )
 
     def guard(streams: tuple[int, int]) -> int:
-        from midspan.config import load_config
-        from midspan.plugins import assemble
+        from midspan.config import find_config
 
         choice.check()
         if not choice.given:
             raise OperatorError("no server: give its command behind --, or --url, or --server")
+        if not (plugins or no_plugins or plugin_files or choice.server) and find_config(config) is None:
+            # Nothing can be enabled: without pydantic and the SDK, the relay takes two thirds of the memory.
+            print_relay_only()
+            return _run(choice.named(None).run_stdio(streams))
+        from midspan.config import load_config
+        from midspan.plugins import assemble
+
         settings = load_config(config)
         assembly = assemble(
             config=settings,
@@ -63,14 +70,17 @@ def run(
         )
         for warning in assembly.warnings:
             print_warning(warning)
-        gateway = choice.gateway(settings, assembly.chain)
-        # Not `asyncio.run`, which at its end joins the default executor: a plugin's hanging thread would hold the
-        # gateway, and with it the client, long after the server has gone.
-        loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(loop)
-        return loop.run_until_complete(_relay(streams, gateway, assembly))
+        return _run(_relay(streams, choice.gateway(settings, assembly.chain), assembly))
 
     over_stdio(guard)
+
+
+def _run(work: Coroutine[Any, Any, int]) -> int:
+    # Not `asyncio.run`, which at its end joins the default executor: a plugin's hanging thread would hold the gateway,
+    # and with it the client, long after the server has gone.
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    return loop.run_until_complete(work)
 
 
 async def _relay(streams: tuple[int, int], gateway: Gateway, assembly: Assembly) -> int:

@@ -30,8 +30,8 @@ _LAST: Final = re.compile(
 _PLAIN_ID: Final = rb'(-?[0-9]{1,18}|"[^"\\]{0,128}")'
 _ID_ROOM: Final = 192
 # Python and Go write the id first, TypeScript last.
-_ID_FIRST: Final = re.compile(rb'\{"jsonrpc":"2\.0","id":' + _PLAIN_ID + rb',"(method|result|error)":')
-_ID_LAST: Final = re.compile(rb',"jsonrpc":"2\.0","id":' + _PLAIN_ID + rb"\}$")
+_ID_FIRST: Final = re.compile(rb'\{"jsonrpc": ?"2\.0", ?"id": ?' + _PLAIN_ID + rb', ?"(method|result|error)":')
+_ID_LAST: Final = re.compile(rb', ?"jsonrpc": ?"2\.0", ?"id": ?' + _PLAIN_ID + rb"\}$")
 _KEY_FIRST: Final = re.compile(rb'\{"(method|result|error)":')
 _END: Final = re.compile(rb"\}" + _SPACE + rb"$")
 
@@ -71,17 +71,16 @@ def _outline(value: object, ambiguous: Iterable[str]) -> Outline:
     return Outline(id_of(value) if certain else None, "method" in keys, "result" in keys or "error" in keys)
 
 
-def quick_outline(text: bytes) -> Outline:
-    """Look at a message that somebody else judges: how the usual writers begin and end theirs is enough.
+def quick_id(text: bytes) -> tuple[bytes, bool] | None:
+    """Return the text of a message's id, and whether the message is a call, as the usual writers write it.
 
-    A fifth of the time of `outline_of`. Of a message that names two ids it gives one.
+    For a message that somebody else judges: of one that names two ids it gives one. None when it takes a closer look.
     """
     if first := _ID_FIRST.match(text):
-        kind = first[2]
-        return Outline(_id(first[1]), kind == b"method", kind != b"method")
+        return first[1], first[2] == b"method"
     if (last := _ID_LAST.search(text, max(0, len(text) - _ID_ROOM))) and (key := _KEY_FIRST.match(text)):
-        return Outline(_id(last[1]), key[1] == b"method", key[1] != b"method")
-    return outline_of(text)
+        return last[1], key[1] == b"method"
+    return None
 
 
 def outline_of(text: bytes) -> Outline:

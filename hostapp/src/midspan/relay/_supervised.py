@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from typing import Final, Literal, Self
 
 from midspan.relay._channel import Backend, ConnectError, Connection
-from midspan.relay._json import CONNECTION_CLOSED, JSONFaultError, read, write
+from midspan.relay._json import CONNECTION_CLOSED, write
 from midspan.relay._lines import OversizedLine
-from midspan.relay._messages import Message, MessageId, as_id, classify, error_message
-from midspan.relay._outline import Outline, outline_of_text, quick_outline
+from midspan.relay._messages import error_message
+from midspan.relay._pending import PendingRequests, message_in, outline_in
 
 logger = logging.getLogger("midspan.relay")
 
 RestartWhen = Literal["never", "on-failure", "always"]
 
-_KEPT_PENDING: Final = 10_000
 _HANDSHAKE: Final = (b"initialize", b"notifications/initialized")
 
 
@@ -70,7 +69,7 @@ class Supervised:
         self._connection = connection
         self._limit = limit
         self._policy = policy
-        self._pending: dict[MessageId, None] = {}
+        self._pending = PendingRequests()
         self._farewell: deque[bytes] = deque()
         self._handshake: dict[bytes, bytes] = {}
         self._up = asyncio.Event()
@@ -120,20 +119,12 @@ class Supervised:
                 raise
 
     def _note_sent(self, line: bytes) -> None:
-        outline = quick_outline(line)
-        if outline.is_call and outline.id is not None:
-            self._pending[outline.id] = None
-            if len(self._pending) > _KEPT_PENDING:
-                del self._pending[next(iter(self._pending))]
-        elif b"notifications/cancelled" in line and (message := _read(line)) is not None:
-            cancelled = as_id(message.params_or_empty().get("requestId"))
-            if cancelled is not None:
-                self._pending.pop(cancelled, None)
+        self._pending.sent(line)
         if self._policy.when != "never" and len(self._handshake) < len(_HANDSHAKE):
             for method in _HANDSHAKE:
                 if (
                     b'"%s"' % method in line
-                    and (message := _read(line)) is not None
+                    and (message := message_in(line)) is not None
                     and message.method == method.decode()
                 ):
                     self._handshake[method] = line
@@ -164,23 +155,13 @@ class Supervised:
             except StopAsyncIteration:
                 await self._lost()
             else:
-                self._note_answer(line)
+                self._pending.heard(line)
                 return line
-
-    def _note_answer(self, line: bytes | OversizedLine) -> None:
-        if self._pending:
-            outline = _outline(line)
-            message_id = outline.id
-            if outline.is_answer and message_id is None and isinstance(line, bytes) and (message := _read(line)):
-                message_id = message.id  # it stands between two objects
-            if not outline.is_call and message_id is not None:
-                self._pending.pop(message_id, None)
 
     async def _lost(self) -> None:
         text = "midspan: the server ended before it answered"
-        for message_id in self._pending:
+        for message_id in self._pending.take():
             self._farewell.append(write(error_message(message_id, CONNECTION_CLOSED, text)))
-        self._pending.clear()
         if self._closing or self._policy.when == "never":
             self._over = True
             return
@@ -222,14 +203,14 @@ class Supervised:
             return True
         try:
             await self._connection.to_server.send(first)
-            wanted = quick_outline(first).id
+            wanted = outline_in(first).id
             async for line in self._connection.from_server:
-                outline = _outline(line)
+                outline = outline_in(line)
                 if outline.is_call or outline.id != wanted:
                     if isinstance(line, bytes):
                         self._farewell.append(line)
                     continue
-                if isinstance(line, OversizedLine) or (answer := _read(line)) is None or answer.kind != "result":
+                if isinstance(line, OversizedLine) or (answer := message_in(line)) is None or answer.kind != "result":
                     return False
                 if second is not None:
                     await self._connection.to_server.send(second)
@@ -259,14 +240,3 @@ class Supervised:
         """End the connection at once."""
         self._closing = True
         self._connection.kill()
-
-
-def _outline(line: bytes | OversizedLine) -> Outline:
-    return outline_of_text(line.head, line.tail) if isinstance(line, OversizedLine) else quick_outline(line)
-
-
-def _read(line: bytes) -> Message | None:
-    try:
-        return classify(read(line).value)
-    except JSONFaultError:
-        return None
