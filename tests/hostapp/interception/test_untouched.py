@@ -166,6 +166,13 @@ async def test_a_change_leaves_the_envelope_and_all_else_alone(log: Path) -> Non
     assert message["params"]["stamp"] == 1.0
 
 
+async def test_a_request_without_params_gets_none_by_being_judged(log: Path) -> None:
+    async with guarded(log, everywhere) as link:
+        await link.send(b'{"jsonrpc":"2.0","id":1,"method":"ask"}')
+        await link.read()
+    assert link.seen() == [b'{"jsonrpc":"2.0","id":1,"method":"ask"}']
+
+
 async def test_the_handshake_is_no_business_of_a_wildcard(log: Path) -> None:
     hello = b'{"jsonrpc":"2.0", "id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}'
     answer = b'{"jsonrpc":"2.0", "id":0,"result":{"protocolVersion":"2025-11-25","instructions":"none"}}'

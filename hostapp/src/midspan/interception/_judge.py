@@ -17,6 +17,7 @@ from midspan.interception._context import ConnectionContext, is_stateless
 from midspan.interception._deciding import Deciding, Finish
 from midspan.interception._denials import Denials, payload_of_answer
 from midspan.interception._listings import with_input_schemas
+from midspan.interception._rounds import Parts, Rounds
 from midspan.interception._tools import LearntTools, learns_tools
 from midspan.relay import (
     INTERNAL_ERROR,
@@ -184,6 +185,7 @@ class ChainJudge:
         coerce_input_schemas: bool = False,
     ) -> None:
         self._chain = chain
+        self._rounds = Rounds(chain)
         self._context = context
         self._denials = denials or Denials()
         self._tools = tools if tools is not None else LearntTools()
@@ -260,7 +262,8 @@ class ChainJudge:
         params = message.params_or_empty()
         pending = _Pending(message.method, params, self._context.of(params), len(line))
         direction, back = _direction(side), _opposite(_direction(side))
-        if not self._chain.concerns(message.method, "request", direction):
+        parts = self._rounds.answers(params, direction) if pending.stateless else None
+        if parts is None and not self._chain.concerns(message.method, "request", direction):
             if self._chain.concerns(message.method, "response", back):
                 _require(fault)
                 pending.exchange.keep_request(message.payload())
@@ -270,17 +273,26 @@ class ChainJudge:
         _require(fault)
         payload = message.payload()
         requests.open(message.id, pending, line)
-        work = self._judge_request(side, message, payload, pending)
+        work = self._judge_request(side, message, payload, pending, parts)
         # The request phase may end in an answer, which then passes the response phase at once.
-        if self._chain.may_suspend(message.method, "request", direction) or self._chain.may_suspend(
-            message.method, "response", back
+        if (
+            self._chain.may_suspend(message.method, "request", direction)
+            or self._chain.may_suspend(message.method, "response", back)
+            or (parts is not None and self._rounds.may_suspend(parts))
         ):
             return Deferred(work, request_id=message.id, size=len(line))
         return _now(work)
 
-    async def _judge_request(self, side: Side, message: Message, payload: dict[str, Any], pending: _Pending) -> Action:
+    async def _judge_request(
+        self, side: Side, message: Message, payload: dict[str, Any], pending: _Pending, parts: Parts | None
+    ) -> Action:
         assert message.id is not None
         try:
+            if parts is not None:
+                judged = await self._rounds.judge(parts, payload, pending.context)
+                if isinstance(judged, ChainExecutionResult):
+                    return Action(reply=write(self._denial(message.id, judged, pending, ran=False)))
+                payload = judged
             result = await self._execute(message.method, "request", side, payload, pending)
             if result.answer is not None:
                 return Action(reply=write(await self._answered(side, message, result, pending)))
@@ -339,7 +351,8 @@ class ChainJudge:
             logger.warning("dropped an answer from the %s to a request it never got", side.value)
             return Action()
         assert message.id is not None
-        if not self._chain.concerns(pending.method, "response", direction, error=is_error):
+        parts = self._rounds.questions(message.envelope.get("result"), direction)
+        if parts is None and not self._chain.concerns(pending.method, "response", direction, error=is_error):
             if side is Side.SERVER and pending.method == TOOLS_LIST and message.kind == "result":
                 line = self._unjudged_listing(message, line, fault, pending)
             self._requests[asker].close(message.id, pending)
@@ -349,15 +362,24 @@ class ChainJudge:
         payload = message.payload()
         self._requests[asker].close(message.id, pending)
         self._note_handshake(pending, message)
-        work = self._judge_answer(side, message, payload, pending)
-        if self._chain.may_suspend(pending.method, "response", direction, error=is_error):
+        work = self._judge_answer(side, message, payload, pending, parts)
+        if self._chain.may_suspend(pending.method, "response", direction, error=is_error) or (
+            parts is not None and self._rounds.may_suspend(parts)
+        ):
             return Deferred(work, ordered=True, size=len(line))
         return _now(work)
 
-    async def _judge_answer(self, side: Side, message: Message, payload: dict[str, Any], pending: _Pending) -> Action:
+    async def _judge_answer(
+        self, side: Side, message: Message, payload: dict[str, Any], pending: _Pending, parts: Parts | None
+    ) -> Action:
         assert message.id is not None
         is_error = message.kind == "error"
         try:
+            if parts is not None:
+                judged = await self._rounds.judge(parts, payload, pending.context)
+                if isinstance(judged, ChainExecutionResult):
+                    return Action(forward=write(self._denial(message.id, judged, pending, ran=True)), ordered=True)
+                payload = judged
             finish = None if is_error else self._last_step(side, pending)
             result = await self._execute(
                 pending.method, "response", side, payload, pending, error=is_error, finish=finish
