@@ -214,9 +214,18 @@ def test_a_server_that_exits_at_once_is_no_reason_to_hang(log: Path) -> None:
         assert process.wait(SHORT) == 9
 
 
+@pytest.fixture
+def hang_ups_count() -> Generator[None]:
+    """Let what is started hear of SIGHUP, also when the tests themselves run under `nohup`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
 )
+@pytest.mark.usefixtures("hang_ups_count")
 def test_a_signal_ends_server_and_grandchildren(log: Path, tmp_path: Path, number: int, code: int) -> None:
     with running(gateway(log)) as process:
         say(process, family(tmp_path))
