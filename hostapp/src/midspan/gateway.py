@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from midspan.bridge import BridgeEndpoint
     from midspan.http import Front, Headers, HTTPRelay
-    from midspan.interception import Deciding, Denials
+    from midspan.interception import Asking, Deciding, Denials
     from midspan.relay import Backend, Judge, RestartPolicy, RestartWhen
     from midspan_sdk import Chain
 
@@ -78,6 +78,10 @@ class Gateway:
         coerce_input_schemas: give `{"type": "object"}` as `inputSchema` to tools that the server lists without one,
             which many clients refuse. Those that a mutator took it from get it in any case.
         max_message: the longest message in bytes.
+        ask_timeout: seconds in which the user answers what a handler asks; then the handler fails.
+        state_key: seals what a client of 2026-07-28 carries while its user is asked: at least 32 letters or digits at
+            random, the same for all processes behind one address. By default the environment's `MIDSPAN_STATE_KEY`,
+            else one that is made for this process.
 
     Raises:
         OperatorError: the backend is none that can be relayed to, or an argument does not fit it.
@@ -98,6 +102,8 @@ class Gateway:
         denials: Denials | None = None,
         coerce_input_schemas: bool = False,
         max_message: int = MAX_MESSAGE,
+        ask_timeout: float = 300.0,
+        state_key: str | None = None,
     ) -> None:
         self._url: str | None = None
         self._command: list[str] = []
@@ -128,6 +134,7 @@ class Gateway:
         self._restart: RestartWhen = restart
         self._denials = denials
         self._max_message = max_message
+        self._asking = _asking(ask_timeout, state_key) if self._chain is not None else None
         self._served: HTTPRelay | BridgeEndpoint | None = None
 
     def _default_name(self, backend: object) -> str:
@@ -177,7 +184,9 @@ class Gateway:
         upstream = Upstream(url, self._headers)
         conversations = None
         if self._chain is not None:
-            conversations = Conversations(self._chain, self._name, self._denials, coerce_input_schemas=self._coerce)
+            conversations = Conversations(
+                self._chain, self._name, self._denials, coerce_input_schemas=self._coerce, asking=self._asking
+            )
         return HTTPRelay(upstream, conversations, max_message=self._max_message)
 
     def _bridge(self) -> BridgeEndpoint:
@@ -192,6 +201,7 @@ class Gateway:
             max_message=self._max_message,
             restart=self._policy,
             coerce_input_schemas=self._coerce,
+            asking=self._asking,
         )
 
     def check(self) -> None:
@@ -242,7 +252,7 @@ class Gateway:
         if self._chain is None or not (self._coerce or acts(self._chain)):
             return PassAll()
         context = ConnectionContext(server=self._name, principal=local_user(), flow=local_flow())
-        return ChainJudge(self._chain, context, self._denials, coerce_input_schemas=self._coerce)
+        return ChainJudge(self._chain, context, self._denials, coerce_input_schemas=self._coerce, asking=self._asking)
 
     def asgi_app(
         self,
@@ -334,6 +344,12 @@ def _checked_command(words: Sequence[object]) -> list[str]:
 def _check_choice(argument: str, given: str, choices: Sequence[str]) -> None:
     if given not in choices:
         raise OperatorError(f"{argument} is {' or '.join(map(repr, choices))}, not {given!r}")
+
+
+def _asking(timeout: float, key: str | None) -> Asking:
+    from midspan.interception import Asking
+
+    return Asking(timeout=timeout, key=key if key is not None else os.environ.get("MIDSPAN_STATE_KEY") or None)
 
 
 def _empty_chain() -> Chain:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from midspan.interception import ChainJudge
-from midspan.relay import Action, Deferred, JSONFaultError, MessageId, OversizedLine, Side, read
+from midspan.relay import Action, Deferred, JSONFaultError, MessageId, OversizedLine, Say, Side, read
 
 
 class CancelledRequestError(Exception):
@@ -40,10 +40,15 @@ class Conversation:
         self._judge = judge
         self._judging: dict[tuple[Side, MessageId], asyncio.Future[Action]] = {}
 
-    async def decide(self, side: Side, message: bytes) -> Action:
+    async def decide(self, side: Side, message: bytes, say: Say | None = None) -> Action:
         """Decide on a message.
 
         One that nothing acted on comes back as the very object that was passed in.
+
+        Args:
+            side: who sent it.
+            message: the message.
+            say: says something to the client meanwhile; None where that cannot be.
 
         Raises:
             CancelledRequestError: its sender cancelled it.
@@ -51,6 +56,8 @@ class Conversation:
         line = _without_returns(message) if b"\r" in message else message
         verdict = self._judge.judge(side, line)
         if isinstance(verdict, Deferred):
+            if verdict.voice is not None and say is not None:
+                verdict.voice.connect(say)
             verdict = await self._wait_for(side, verdict)
         if verdict.cancels is not None and (judging := self._judging.get((side, verdict.cancels))) is not None:
             judging.cancel()

@@ -15,7 +15,7 @@ from midspan.http._catalogs import Catalogs
 from midspan.http._conversation import Conversation
 from midspan.http._headers import Headers, value, values
 from midspan.http._idle import IdleMap
-from midspan.interception import ChainJudge, ConnectionContext, Deciding, Denials, acts, learns_tools
+from midspan.interception import Asking, ChainJudge, ConnectionContext, Deciding, Denials, acts, learns_tools
 from midspan_sdk import Principal
 from midspan_sdk.events import INITIALIZE
 
@@ -64,6 +64,7 @@ class Conversations:
         idle: seconds after which a quiet session is forgotten.
         most: how many sessions are kept.
         coerce_input_schemas: give an `inputSchema` also to tools that the server itself listed without one.
+        asking: how users are asked; made anew by default.
     """
 
     def __init__(
@@ -75,11 +76,13 @@ class Conversations:
         idle: float = _IDLE,
         most: int = _MOST,
         coerce_input_schemas: bool = False,
+        asking: Asking | None = None,
     ) -> None:
         self._chain = chain
         self._server = server
         self._denials = denials
         self._coerce = coerce_input_schemas
+        self._asking = asking or Asking()
         self._sessions = IdleMap[Conversation](
             idle=idle, most=most, forget=self._forget, is_busy=lambda conversation: conversation.under_way > 0
         )
@@ -143,6 +146,7 @@ class Conversations:
             repeats=not stateless,
             tools=None if own or not learns_tools(self._chain) else self._catalogs.of(principal.id),
             coerce_input_schemas=self._coerce,
+            asking=self._asking,
         )
         return Conversation(judge, session if own else None)
 

@@ -27,6 +27,7 @@ from midspan.relay._relay import Action, Deferred, Judge, PassAll, Side, relay
 from midspan.relay._run import run_stdio
 from midspan.relay._stdio import claim_standard_streams
 from midspan.relay._supervised import NEVER, RestartPolicy, RestartWhen, Supervised
+from midspan.relay._voice import Aside, HangUp, Say, Voice
 
 __all__ = [
     "CONNECTION_CLOSED",
@@ -39,12 +40,14 @@ __all__ = [
     "NEVER",
     "PARSE_ERROR",
     "Action",
+    "Aside",
     "Backend",
     "CommandBackend",
     "ConnectError",
     "Connection",
     "Deferred",
     "Document",
+    "HangUp",
     "JSONFaultError",
     "Judge",
     "LineQueue",
@@ -57,9 +60,11 @@ __all__ = [
     "PassAll",
     "RestartPolicy",
     "RestartWhen",
+    "Say",
     "Side",
     "SpawnError",
     "Supervised",
+    "Voice",
     "answer_failed_start",
     "as_id",
     "claim_standard_streams",
