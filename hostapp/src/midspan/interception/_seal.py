@@ -63,7 +63,7 @@ class Seal:
         text = json.dumps([time.time() + seconds, value], separators=(",", ":")).encode("ascii")
         nonce = os.urandom(_NONCE_BYTES)
         sealed = nonce + self._cipher.encrypt(nonce, text, _digest(purpose))
-        return PREFIX + base64.urlsafe_b64encode(sealed).decode("ascii").rstrip("=")
+        return PREFIX + _text(sealed)
 
     def open(self, sealed: str, purpose: object) -> dict[str, Any]:
         """Return what was sealed.
@@ -77,6 +77,8 @@ class Seal:
         text = sealed.removeprefix(PREFIX)
         try:
             raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+            if _text(raw) != text:
+                raise BrokenSealError
             opened = self._cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], _digest(purpose))
         except (ValueError, InvalidTag):
             raise BrokenSealError from None
@@ -84,6 +86,10 @@ class Seal:
         if time.time() >= until:
             raise ExpiredSealError
         return value
+
+
+def _text(sealed: bytes) -> str:
+    return base64.urlsafe_b64encode(sealed).decode("ascii").rstrip("=")
 
 
 def _digest(purpose: object) -> bytes:
