@@ -61,7 +61,7 @@ def text_of(answer: dict[str, Any]) -> str:
 async def test_the_question_and_its_answer_stay_between_client_and_gateway(log: Path) -> None:
     async with begun(log) as link:
         question = await asked(link)
-        form = {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}
+        form: dict[str, Any] = {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}
         assert question == {"jsonrpc": "2.0", "id": question["id"], "method": "elicitation/create", "params": form}
         again = await asked(link, 2)
         assert question["id"] != again["id"]

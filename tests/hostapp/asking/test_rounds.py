@@ -205,7 +205,7 @@ async def test_what_is_sealed_cannot_be_read(log: Path) -> None:
 
 def interim(message_id: object, state: Any = ODD, **more: Any) -> bytes:
     """A server's result that asks something; without a state when that is `...`."""
-    asks = {"name": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}}
+    asks: dict[str, Any] = {"name": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}}
     own = {} if state is ... else {"requestState": state}
     return result(message_id, {"resultType": "input_required", "inputRequests": asks, **own, **more})
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Literal
+from typing import Any, cast
 
 import anyio
 import mcp_types as types
@@ -18,8 +18,6 @@ from tests.hostapp.embedding.sample import PATIENCE, at_url, over_stdio
 ERAS = ["legacy", "auto"]
 """`legacy` is a handshake, `auto` the 2026-07-28 revision."""
 WAYS = ["stdio", "http to http", "http to lines"]
-
-Answer = Callable[[str, Mapping[str, Any]], Any]
 
 
 class Keeping:
@@ -92,17 +90,14 @@ class User:
     async def __call__(self, context: object, params: Any) -> types.ElicitResult | types.ErrorData:
         self.asked.append(params.message)
         self.schemas.append(params.requested_schema)
-        answer = self._answers[params.message.split(" ")[0].strip("?").lower()]
+        answer: Any = self._answers[params.message.split(" ")[0].strip("?").lower()]
         if isinstance(answer, types.ErrorData):
             return answer
         if callable(answer):
-            answer = await answer()
+            answer = await cast("Callable[[], Awaitable[Any]]", answer)()
         if isinstance(answer, dict):
-            return types.ElicitResult(action="accept", content=answer)
+            return types.ElicitResult(action="accept", content=cast("dict[str, Any]", answer))
         return types.ElicitResult(action=answer)
-
-
-Action = Literal["accept", "decline", "cancel"]
 
 
 @asynccontextmanager

@@ -27,7 +27,7 @@ from midspan.relay._relay import Action, Deferred, Judge, PassAll, Side, relay
 from midspan.relay._run import run_stdio
 from midspan.relay._stdio import claim_standard_streams
 from midspan.relay._supervised import NEVER, RestartPolicy, RestartWhen, Supervised
-from midspan.relay._voice import Aside, HangUp, Say, Voice
+from midspan.relay._voice import Aside, Say, Voice
 
 __all__ = [
     "CONNECTION_CLOSED",
@@ -47,7 +47,6 @@ __all__ = [
     "Connection",
     "Deferred",
     "Document",
-    "HangUp",
     "JSONFaultError",
     "Judge",
     "LineQueue",
