@@ -170,7 +170,7 @@ async def test_a_chain_that_needs_no_tools_remembers_none() -> None:
 
     async with guarded(server, look) as link:
         await link.post(stateless_list(), stateless(LIST))
-        kept = link.gateway.endpoint._conversations._catalogs  # pyright: ignore # what costs memory
+        kept = link.gateway._endpoint._conversations._catalogs  # pyright: ignore # what costs memory
         assert (len(kept._kept), kept.size) == (0, 0)  # pyright: ignore
 
 
