@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from midspan_sdk import (
+    Ask,
     ChainEntry,
     Command,
     DecisionRecord,
@@ -87,10 +88,14 @@ class Guard:
             session_state["n"] = session_state.get("n", 0) + 1
 
         @validator(events=["*"], phase="both")
-        async def asks(ask: Any) -> None:
+        async def asks(ask: Ask) -> None:
+            assert await ask("Sure?", schema={"type": "object", "properties": {}}) is None
+
+        @validator(events=["*"], phase="both")
+        def tools(tools: Any) -> None:
             raise AssertionError("cannot be run without a host")
 
-        return [no_rm, touch, look, count, asks]
+        return [no_rm, touch, look, count, asks, tools]
 
     @hookimpl
     def midspan_lifespan(self, instance: str) -> Any:
@@ -130,6 +135,7 @@ def test_interceptors_get_their_names_config_and_lifespan_as_from_a_host() -> No
         "strict.look",
         "strict.count",
         "strict.asks",
+        "strict.tools",
     ]
     assert {one.state_group for one in built} == {"strict"}
     assert {(repr(one.bindings.config), one.bindings.lifespan) for one in built} == {(repr(Settings(word="x")), "life")}

@@ -76,6 +76,10 @@ def test_a_failed_start_says_what_its_page_shows(shown: Shown, tmp_path: Path) -
     check(shown, tmp_path)
 
 
+def test_the_tests_of_the_plugin_that_asks_pass() -> None:
+    run(f"{sys.executable} -m pytest -q -p no:cacheprovider test_careful.py | grep '3 passed'", HOW_TO / "ask-a-person")
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the tutorial's wheel and unpack it, which is how a wheel of pure Python is installed."""
@@ -142,7 +146,7 @@ def test_every_example_is_run_by_a_test() -> None:
         for page in ("tutorial/first-plugin.md", "how-to/run-a-chain.md", "how-to/serve-interceptors.md")
         for each in shown_in(DOCS / page)
     )
-    shown += "guarded_app.py"  # run by the test above
+    shown += "guarded_app.py careful.py test_careful.py"  # run by tests above
     for file in example_files():
         if not file.is_relative_to(EXAMPLE_PACKAGE):  # which is installed, and whose tests are run
             assert file.name in shown, file.relative_to(ROOT)

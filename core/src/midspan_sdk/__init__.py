@@ -4,6 +4,7 @@ A plugin author imports this module only: decorators, hooks, results and errors.
 `Chain` here too. `midspan_sdk.mcp` binds both to the MCP SDK and is the only part that imports it.
 """
 
+from midspan_sdk._asking import Asker, Question, Reply
 from midspan_sdk._authoring import Bindings, Interceptor, interceptors_of, mutator, sink, validator
 from midspan_sdk._chain import Chain
 from midspan_sdk._contributions import Command, Problem, ServerRef, ServerResolver
@@ -27,6 +28,7 @@ from midspan_sdk._results import (
 from midspan_sdk._sqlite_store import SQLiteStore
 from midspan_sdk._store import MemoryStore, Store
 from midspan_sdk.errors import (
+    AskError,
     ChainError,
     DefinitionError,
     DuplicateInterceptorError,
@@ -47,6 +49,8 @@ __all__ = [
     "AbortedAt",
     "Answer",
     "Ask",
+    "AskError",
+    "Asker",
     "Bindings",
     "Chain",
     "ChainEntry",
@@ -81,6 +85,8 @@ __all__ = [
     "PhasePriorities",
     "Principal",
     "Problem",
+    "Question",
+    "Reply",
     "SQLiteStore",
     "ServerRef",
     "ServerResolver",

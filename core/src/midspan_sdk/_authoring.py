@@ -125,6 +125,8 @@ class Interceptor(Generic[P, R]):
             raise DefinitionError(self.name, "is the typed payload of the response phase only", field="result")
         if self.errors and phase == "request":
             raise DefinitionError(self.name, "errors are seen in the response phase; hook that", field="errors")
+        if "ask" in names and self.type == "sink":
+            raise DefinitionError(self.name, "a sink runs when the message has left; a validator can ask", field="ask")
         if {"store", "ask"} & set(names) and self.kind not in ("awaited", "stepped"):
             wanted = "store" if "store" in names else "ask"
             raise DefinitionError(self.name, "is asynchronous; make the handler an `async def`", field=wanted)

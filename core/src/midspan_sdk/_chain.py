@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import anyio
 from pydantic import ValidationError
 
+from midspan_sdk._asking import Asker, Asking
 from midspan_sdk._authoring import Interceptor, definition_error, interceptors_of
 from midspan_sdk._background import Worker
 from midspan_sdk._configured import as_configured
@@ -70,7 +71,8 @@ class Chain:
         observers: take a decision record of every execution.
         gives: what handlers may need of this mount, of `session`, `store`, `tools`, `ask`. A chain keeps session state
             and a store by itself; a `session` also needs a `session_id` in the context of each message, `tools` a
-            catalogue with each.
+            catalogue with each, `ask` a way to the user.
+        ask: puts the questions of handlers to the user, where `execute` is given nothing else; gives `ask`.
         store: where `store` keeps its values; in memory by default.
         timeout: the chain's own deadline in seconds.
         max_payload_bytes: the largest payload or answer a mutator may return, in bytes as JSON.
@@ -87,6 +89,7 @@ class Chain:
         *,
         observers: Iterable[Observer] = (),
         gives: Iterable[str] = ("session", "store"),
+        ask: Asker | None = None,
         store: Store | None = None,
         timeout: float = CHAIN_TIMEOUT,
         max_payload_bytes: int = MAX_PAYLOAD_BYTES,
@@ -101,8 +104,10 @@ class Chain:
         self._timeout = timeout
         self._max_bytes = max_payload_bytes
         self._late_sinks = late_sinks
+        self._ask = ask
         self._sessions = Sessions()
-        self._surroundings = Surroundings(store or MemoryStore(), self._sessions, frozenset(gives))
+        given_needs = frozenset(gives) if ask is None else frozenset((*gives, "ask"))
+        self._surroundings = Surroundings(store or MemoryStore(), self._sessions, given_needs)
         given = tuple(observers)
         names = [observer.name for observer in given]
         if twice := next((name for name in names if names.count(name) > 1), None):
@@ -350,6 +355,7 @@ class Chain:
         error: bool = False,
         tools: ToolCatalog | None = None,
         finish: Finish | None = None,
+        ask: Asker | None = None,
     ) -> ChainExecutionResult:
         """Run all matching interceptors over one message.
 
@@ -370,6 +376,8 @@ class Chain:
                 recorded. It gets the payload that arrived and the one that leaves, the same object when nothing changed
                 it, and must edit neither. It returns None, or another payload, or an `AbortedAt` of type `mount`, which
                 blocks.
+            ask: puts the questions of handlers to the user; the chain's own by default. Handlers that take `ask` fail
+                where there is neither.
 
         Returns:
             The result; a blocked message is a result, not an exception.
@@ -410,6 +418,7 @@ class Chain:
             self._timeout if timeout_ms is None else timeout_ms / 1000,
             error,
             tools,
+            Asking(asker) if (asker := ask or self._ask) is not None else None,
         )
         arrived = Snapshot(payload)
         run = Run(plan, frame, arrived, self._max_bytes)

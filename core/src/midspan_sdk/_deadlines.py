@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
+from midspan_sdk._asking import Asking, Bound, HandlerAsk
 from midspan_sdk._frame import Frame
 
 
@@ -70,14 +71,17 @@ def stepping(handler: Callable[..., Any]) -> Callable[[dict[str, Any]], Any]:
     return step
 
 
-async def within(frame: Frame, timeout: float, awaitable: Any, *, started: float | None = None) -> Any:
-    """Await with the nearer of an entry's and its chain's deadline.
+async def within(
+    frame: Frame, timeout: float, awaitable: Any, *, started: float | None = None, ask: HandlerAsk | None = None
+) -> Any:
+    """Await with the nearer of an entry's and its chain's deadline; neither runs while the user is asked.
 
     Args:
         frame: the execution.
         timeout: the entry's deadline in seconds.
         awaitable: what to await.
         started: when the entry started, by the event loop's clock; None is now.
+        ask: what the entry asks with, or None when it does not.
 
     Raises:
         DeadlinePassedError: it passed.
@@ -85,10 +89,27 @@ async def within(frame: Frame, timeout: float, awaitable: Any, *, started: float
     chain_deadline = frame.started + frame.budget
     entry_deadline = (asyncio.get_running_loop().time() if started is None else started) + timeout
     limit = asyncio.timeout_at(min(entry_deadline, chain_deadline))
+    if frame.asking is not None:
+        return await _moving(frame.asking, limit, Bound(limit, entry_deadline, chain_deadline, ask), awaitable)
     try:
         async with limit:
             return await awaitable
     except TimeoutError:
         if limit.expired():
             raise DeadlinePassedError(chain=chain_deadline <= entry_deadline) from None
+        raise
+
+
+async def _moving(asking: Asking, limit: asyncio.Timeout, bound: Bound, awaitable: Any) -> Any:
+    try:
+        async with limit:
+            asking.bounds.append(bound)
+            try:
+                bound.move(asking)  # the handler may have asked before it came to wait
+                return await awaitable
+            finally:
+                asking.bounds.remove(bound)
+    except TimeoutError:
+        if limit.expired():
+            raise DeadlinePassedError(chain=bound.is_chains) from None
         raise

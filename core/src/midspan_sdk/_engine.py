@@ -14,7 +14,9 @@ from typing import Any
 
 import anyio
 
+from midspan_sdk._asking import UnansweredError
 from midspan_sdk._deadlines import DeadlinePassedError
+from midspan_sdk._entries import ChainEntry
 from midspan_sdk._frame import Frame, StateChange
 from midspan_sdk._handler import UNCHANGED, Mutation, mutation_of, reason_of, validation_of
 from midspan_sdk._interruption import interrupts
@@ -23,7 +25,7 @@ from midspan_sdk._plain import NotPlainError, Snapshot, approximate_size
 from midspan_sdk._protected import ProtectedPartError, keep_protected
 from midspan_sdk._results import ALLOWED, SinkResult, ValidationResult
 from midspan_sdk._steps import Step, timeout_error
-from midspan_sdk.errors import InterceptorFailedError, InterceptorTimeoutError, InvocationError
+from midspan_sdk.errors import AskError, InterceptorFailedError, InterceptorTimeoutError, InvocationError
 from midspan_sdk.wire import Status
 
 logger = logging.getLogger("midspan.chain")
@@ -176,7 +178,7 @@ class Run:
                 else:
                     mutation = await step.mutate(frame, current)
                 after = perf_counter()
-                if after - before > step.entry.timeout:
+                if after - before - frame.waited_for_user(step.entry.name) > step.entry.timeout:
                     raise timeout_error(step, frame)
                 if mutation.payload is not None or mutation.answer is not None:
                     self._check_output(step, mutation, current)
@@ -261,11 +263,16 @@ class Run:
             chain_late = await self._validate_waiting(steps, waiting, outcomes, changes)
         if changes:
             self._commit(steps, outcomes, changes)
+        open_questions: list[tuple[Step, InvocationError]] = []
         for step, outcome in zip(steps, outcomes, strict=True):
             assert outcome is not None
             self.outcomes.append(outcome)
-            if outcome.value is not ALLOWED:
+            if isinstance(outcome.error, UnansweredError):
+                open_questions.append((step, outcome.error))
+            elif outcome.value is not ALLOWED:
                 self._judge(step, outcome)
+        for step, error in open_questions:  # nobody is asked about what another denies anyway
+            self._failed(step, error)
         if chain_late:
             self._chain_deadline_passed(DeadlinePassedError(chain=True))
 
@@ -314,7 +321,9 @@ class Run:
             late = isinstance(error, DeadlinePassedError) and error.chain
             return Outcome(step.entry, perf_counter() - before, None, failure), None, late
         duration = perf_counter() - before
-        if duration > step.entry.timeout:  # it held the loop, or swallowed its cancellation
+        if (
+            duration - self.frame.waited_for_user(step.entry.name) > step.entry.timeout
+        ):  # it held the loop, or swallowed its cancellation
             return Outcome(step.entry, duration, None, timeout_error(step, self.frame)), None, False
         return Outcome(step.entry, duration, result), change, False
 
@@ -329,15 +338,18 @@ class Run:
     def _failed(self, step: Step, failure: InvocationError) -> bool:
         """Log a failure and tell whether it blocks."""
         entry = step.entry
+        if isinstance(failure, UnansweredError):
+            self._abort(_failed_status(entry), AbortedAt(interceptor=entry.name, reason=failure.reason, type="ask"))
+            return True
         blocks = entry.mode == "active" and not entry.fail_open
-        level = logging.WARNING if entry.fail_open else logging.ERROR
+        level = logging.WARNING if entry.fail_open or isinstance(failure, AskError) else logging.ERROR
         logger.log(level, "%s failed: %s", entry.name, failure, exc_info=failure.__cause__)
         if not blocks:
             return False
         if isinstance(failure, InterceptorTimeoutError):
             status: Status = "timeout"
         else:
-            status = "validation_failed" if entry.type == "validation" else "mutation_failed"
+            status = _failed_status(entry)
         outcome_reason = Outcome(entry, 0.0, None, failure).reason()
         self._abort(status, AbortedAt(interceptor=entry.name, reason=outcome_reason, type=entry.type))
         return True
@@ -367,7 +379,9 @@ class Run:
 
     def check_deadline(self, now: float) -> None:
         """Block when handlers that never suspended took longer than the chain may."""
-        if self.aborted is None and now - self.frame.started > self.frame.budget:
+        asking = self.frame.asking
+        paused = asking.paused if asking is not None else 0.0
+        if self.aborted is None and now - self.frame.started - paused > self.frame.budget:
             self._chain_deadline_passed(DeadlinePassedError(chain=True))
 
     def _abort(self, status: Status, at: AbortedAt) -> None:
@@ -382,11 +396,17 @@ class Run:
         result.status = self.status
         result.outcomes = self.outcomes
         result.aborted_at = self.aborted
+        if self.aborted is not None and self.aborted.type == "ask" and self.frame.asking is not None:
+            result.questions = tuple(self.frame.asking.open)
         if passed and self.answered_by is not None:
             result.answered_by = self.answered_by
             result.answer = self.answer
         result.total_duration_ms = (perf_counter() - started) * 1000
         return result
+
+
+def _failed_status(entry: ChainEntry) -> Status:
+    return "validation_failed" if entry.type == "validation" else "mutation_failed"
 
 
 class OutputTooLargeError(Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from midspan_sdk._asking import Asking
 from midspan_sdk._exchange import Exchange
 from midspan_sdk._invocation import EMPTY_CONTEXT, InvocationContext, ToolCatalog
 from midspan_sdk.wire import Direction, Phase
@@ -18,9 +19,22 @@ class Frame:
         budget: seconds the whole execution may take.
         started: when it started, by the event loop's clock.
         tools: the catalogue of tools, or None where the mount has none.
+        asking: the questions to the user, or None where the mount puts none.
     """
 
-    __slots__ = ("budget", "config", "context", "direction", "error", "event", "exchange", "phase", "started", "tools")
+    __slots__ = (
+        "asking",
+        "budget",
+        "config",
+        "context",
+        "direction",
+        "error",
+        "event",
+        "exchange",
+        "phase",
+        "started",
+        "tools",
+    )
 
     def __init__(
         self,
@@ -34,6 +48,7 @@ class Frame:
         budget: float,
         error: bool = False,
         tools: ToolCatalog | None = None,
+        asking: Asking | None = None,
     ) -> None:
         self.event = event
         self.phase: Phase = phase
@@ -45,6 +60,7 @@ class Frame:
         self.budget = budget
         self.error = error
         self.tools = tools
+        self.asking = asking
 
     def for_sinks(self) -> Frame:
         """Return the frame of work that goes on after the execution: only an entry's own deadline bounds it."""
@@ -60,6 +76,10 @@ class Frame:
             self.error,
             self.tools,
         )
+
+    def waited_for_user(self, interceptor: str) -> float:
+        """Return for how many seconds an entry waited for the user."""
+        return self.asking.waited.get(interceptor, 0.0) if self.asking is not None else 0.0
 
     def exchange_or_new(self) -> Exchange:
         """Return the exchange; one of its own when the caller passed none."""

@@ -129,16 +129,30 @@ class ToolsView:
 
 
 class Ask(Protocol):
-    """Puts a question to the user and waits for the answer."""
+    """Puts a question to the user and waits for the answer.
+
+    What the handler is to answer to waits too, and no deadline of the interceptor runs meanwhile. Where the protocol
+    cannot wait (2026-07-28), the handler is ended at the question, and runs again from its start when the answer is
+    there, as often as it asks: so it should do nothing before a question that must not be done twice, and ask the same
+    questions of the same message.
+    """
 
     async def __call__(self, message: str, *, schema: Mapping[str, Any] | None = None) -> Mapping[str, Any] | None:
         """Ask.
 
         Args:
-            message: the question, for a person.
-            schema: JSON Schema of the answer, flat, as elicitation allows; None for a plain yes or no.
+            message: the question, for a person; at most 16,384 letters.
+            schema: JSON Schema of the answer, `{"type": "object", "properties": {...}}`, whose properties are plain
+                values or lists of them, as elicitation allows; None for a plain yes or no.
 
         Returns:
-            The answer's content, or None when the user declined.
+            When the user accepted, what was filled in, a copy that fits the schema; without a schema
+            `{"confirmed": True}`. None when the user declined, or put the question away.
+
+        Raises:
+            AskError: nobody can be asked, or nobody answered in time. A handler that lets it pass has failed: the
+                message is denied with that reason, unless the interceptor fails open. In audit mode nobody is asked.
+            TypeError: the question is no text.
+            ValueError: it is too long, or the schema is none that elicitation allows.
         """
         ...

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
+from midspan_sdk._asking import HandlerAsk
 from midspan_sdk._authoring import Interceptor
 from midspan_sdk._deadlines import Resumed, stepped_value, stepping, within
 from midspan_sdk._entries import ChainEntry
@@ -21,6 +22,7 @@ from midspan_sdk._handler import (
     typed_payload,
     validation_of,
 )
+from midspan_sdk._interruption import interrupts
 from midspan_sdk._invocation import Invocation, InvocationContext, ToolsView
 from midspan_sdk._model import faulty_fields
 from midspan_sdk._plain import Snapshot
@@ -35,6 +37,7 @@ class LocalStep:
 
     __slots__ = (
         "_arguments",
+        "_asks",
         "_keyword_only",
         "_stepped",
         "_surroundings",
@@ -57,6 +60,7 @@ class LocalStep:
             self.direct = stepping(interceptor.handler) if self._stepped else interceptor.handler
         self._arguments = [(name, self._getter(name)) for name in names]
         self._keyword_only = interceptor.signature.keyword_only
+        self._asks = "ask" in names
 
     def validate_now(self, frame: Frame, snapshot: Snapshot) -> tuple[ValidationResult, StateChange | None]:
         """Run a validator that cannot suspend; its state is committed by the engine, in entry order."""
@@ -73,12 +77,13 @@ class LocalStep:
     async def validate(self, frame: Frame, snapshot: Snapshot) -> tuple[ValidationResult, StateChange | None]:
         """Run a validator; its state is committed by the engine, in entry order."""
         call = _Call(self, frame, snapshot)
-        return validation_of(await call.run()), call.state
+        value = await (call.run_asking() if self._asks else call.run())
+        return validation_of(value), call.state
 
     async def mutate(self, frame: Frame, snapshot: Snapshot) -> Mutation:
         """Run a mutator."""
         call = _Call(self, frame, snapshot)
-        mutation = call.mutation(await call.run())
+        mutation = call.mutation(await (call.run_asking() if self._asks else call.run()))
         call.commit()
         return mutation
 
@@ -105,7 +110,7 @@ class LocalStep:
 class _Call:
     """One call of one local handler."""
 
-    __slots__ = ("frame", "given", "invocation", "original", "state", "step", "typed")
+    __slots__ = ("ask", "frame", "given", "invocation", "original", "state", "step", "typed")
 
     def __init__(self, step: LocalStep, frame: Frame, snapshot: Snapshot) -> None:
         self.step = step
@@ -115,6 +120,7 @@ class _Call:
         self.typed: BaseModel | None = None
         self.state: StateChange | None = None
         self.invocation: Invocation | None = None
+        self.ask: HandlerAsk | None = None
 
     def _arguments(self) -> tuple[list[Any], dict[str, Any]]:
         step = self.step
@@ -157,8 +163,20 @@ class _Call:
             return stop.value
         return await self._within(Resumed(coroutine, yielded), started)
 
+    async def run_asking(self) -> Any:
+        """Run a handler that may ask the user."""
+        try:
+            value = await self.run()
+        except BaseException as error:
+            if self.ask is not None and not interrupts(error):
+                self.ask.end()
+            raise
+        if self.ask is not None:
+            self.ask.end()
+        return value
+
     async def _within(self, awaitable: Any, started: float) -> Any:
-        return await within(self.frame, self.step.entry.timeout, awaitable, started=started)
+        return await within(self.frame, self.step.entry.timeout, awaitable, started=started, ask=self.ask)
 
     async def _run_in_thread(self) -> Any:
         threads = self.step._surroundings.threads  # pyright: ignore[reportPrivateUsage]
@@ -268,6 +286,16 @@ def _tools(call: _Call) -> Any:
     return _not_given(call) if tools is None else ToolsView(tools)
 
 
+def _ask(call: _Call) -> Any:
+    frame, entry = call.frame, call.step.entry
+    if frame.asking is None:
+        return _not_given(call)
+    call.ask = HandlerAsk(
+        frame.asking, interceptor=entry.name, event=frame.event, phase=frame.phase, audit=entry.mode == "audit"
+    )
+    return call.ask
+
+
 def _not_given(call: _Call) -> Any:
     # Reached only in a chain that was told it gives this and has no way to: the entry fails, and policy decides.
     raise InterceptorFailedError(call.step.entry.name, "needs something that this mount does not give")
@@ -285,5 +313,5 @@ _GETTERS: dict[str, Callable[[_Call], Any]] = {
     "state": _state,
     "invocation": _invocation,
     "tools": _tools,
-    "ask": _not_given,
+    "ask": _ask,
 }

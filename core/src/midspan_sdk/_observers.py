@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from midspan_sdk._asking import AskOutcome
 from midspan_sdk._invocation import InvocationContext
 from midspan_sdk._plain import changed_paths, plain_object
 from midspan_sdk.wire import Direction, InterceptorType, Mode, Phase, Status
 
-Verdict = Literal["allowed", "denied", "warned", "modified", "unchanged", "answered", "failed", "timeout"]
+Verdict = Literal["allowed", "denied", "warned", "modified", "unchanged", "answered", "failed", "timeout", "asked"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,10 +26,13 @@ class EntryDecision:
         type: `validation` or `mutation`; sinks run later and are not in the record.
         mode: as it counted, overrides included.
         verdict: `allowed`, `warned` (objected without blocking severity) or `denied` for validators; `modified`,
-            `unchanged` or `answered` for mutators; `failed` or `timeout` for both.
+            `unchanged` or `answered` for mutators; `failed`, `timeout` or `asked` for both; `asked` when it waits for
+            the user, so that this execution came to nothing and another one decides.
         duration_ms: how long it took.
         blocked: whether this verdict blocked the message.
         reasons: a validator's messages, or a failure's generic reason; never a payload value.
+        asked: what became of its questions to the user, in order: `accepted`, `declined`, `cancelled` (put away without
+            a choice), `open` (the answer comes with another execution) or `failed`; never question or answer.
     """
 
     interceptor: str
@@ -38,6 +42,7 @@ class EntryDecision:
     duration_ms: float
     blocked: bool = False
     reasons: tuple[str, ...] = ()
+    asked: tuple[AskOutcome, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
+from midspan_sdk._asking import Question
 from midspan_sdk._entries import ChainEntry
 from midspan_sdk._handler import Mutation
 from midspan_sdk._model import WireModel
@@ -29,12 +30,13 @@ class AbortedAt(WireModel):
         interceptor: its name; `chain` when the chain's own deadline passed, else the observer's that could not write,
             or the mount's own rule that held the message back.
         reason: why, in words that may go to a peer.
-        type: the entry's type; `observer`, `chain` or `mount` for those three.
+        type: the entry's type; `observer`, `chain` or `mount` for those three; `ask` when the entry put a question to
+            the user whose answer comes with another execution.
     """
 
     interceptor: str
     reason: str
-    type: InterceptorType | Literal["observer", "chain", "mount"]
+    type: InterceptorType | Literal["observer", "chain", "mount", "ask"]
 
 
 class FailedResult(WireModel):
@@ -95,6 +97,8 @@ class ChainExecutionResult:
         aborted_at: the first entry that blocked, or None.
         modified: whether a mutator, or the mount's last step, changed the payload.
         outcomes: what each entry came to, in the order of the stages and of the entries within.
+        questions: what handlers ask the user, when the execution stopped for that (`aborted_at.type` is `ask`). The
+            mount puts them all, and runs the chain again with the answers.
         total_duration_ms: of the whole run.
     """
 
@@ -106,6 +110,7 @@ class ChainExecutionResult:
     answered_by: str | None = None
     total_duration_ms: float = 0.0
     outcomes: Sequence[Outcome] = ()
+    questions: tuple[Question, ...] = ()
     _decision_id: str | None = None
 
     def __init__(self, event: str, phase: Phase, final_payload: dict[str, Any] | None) -> None:

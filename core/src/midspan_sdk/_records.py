@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from midspan_sdk._asking import UnansweredError
 from midspan_sdk._exchange import target_of
 from midspan_sdk._frame import Frame
 from midspan_sdk._handler import Mutation
@@ -35,7 +36,7 @@ def record_of(result: ChainExecutionResult, frame: Frame, arrived: dict[str, Any
         target=_target(frame, arrived),
         status=result.status,
         context=frame.context or EMPTY_CONTEXT,
-        entries=tuple(_decision(outcome, blocked_by) for outcome in result.outcomes),
+        entries=tuple(_decision(outcome, blocked_by, frame) for outcome in result.outcomes),
         blocked_by=blocked_by,
         reason=result.aborted_at.reason if result.aborted_at else None,
         answered_by=result.answered_by,
@@ -45,7 +46,7 @@ def record_of(result: ChainExecutionResult, frame: Frame, arrived: dict[str, Any
     )
 
 
-def _decision(outcome: Outcome, blocked_by: str | None) -> EntryDecision:
+def _decision(outcome: Outcome, blocked_by: str | None, frame: Frame) -> EntryDecision:
     entry = outcome.entry
     kind = entry.type
     assert kind != "sink"
@@ -62,10 +63,13 @@ def _decision(outcome: Outcome, blocked_by: str | None) -> EntryDecision:
         duration_ms=outcome.duration * 1000,
         blocked=entry.name == blocked_by,
         reasons=reasons,
+        asked=tuple(frame.asking.asked.get(entry.name, ())) if frame.asking is not None else (),
     )
 
 
 def _verdict(outcome: Outcome) -> Verdict:
+    if isinstance(outcome.error, UnansweredError):
+        return "asked"
     if outcome.error is not None:
         return "timeout" if isinstance(outcome.error, InterceptorTimeoutError) else "failed"
     if isinstance(outcome.value, ValidationResult):

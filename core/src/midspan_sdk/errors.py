@@ -9,6 +9,7 @@ MidspanError
 │   ├── InvalidInvocationError   bad config or payload
 │   ├── InterceptorTimeoutError
 │   └── InterceptorFailedError   crash, wrong result type, compatibility
+│       ├── AskError             the user cannot be asked, or does not answer
 │       └── LostServerError      the connection to the interceptor's server is gone
 ├── ChainError                   a chain was asked for something it cannot do
 ├── NotPlainError                a payload, a state or a stored value is not JSON; a ValueError too
@@ -22,6 +23,7 @@ from typing import Any
 from midspan_sdk import wire
 
 __all__ = [
+    "AskError",
     "ChainError",
     "DefinitionError",
     "DuplicateInterceptorError",
@@ -128,6 +130,13 @@ class InterceptorFailedError(InvocationError):
     def __init__(self, interceptor: str, reason: str) -> None:
         self.reason = reason
         super().__init__(interceptor, data={"reason": reason}, detail=f"{interceptor}: {reason}")
+
+
+class AskError(InterceptorFailedError):
+    """The user cannot be asked, or does not answer in time. Raised by `ask`; `reason` says why.
+
+    A handler that lets it pass has failed, so that its policy decides; one that catches it decides itself.
+    """
 
 
 class LostServerError(InterceptorFailedError):

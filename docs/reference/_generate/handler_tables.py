@@ -26,7 +26,7 @@ _MEANINGS = {
         "`ToolCatalog`",
         "the server's tools as listings showed them to the client, each a copy; empty before the first listing",
     ),
-    "ask": ("`Ask`", "puts a question to the user; no mount gives it yet"),
+    "ask": ("`Ask`", "puts a question to the user, and waits for the answer"),
     "invocation": ("`Invocation`", "this call: its name, deadline, and whether it was cancelled"),
 }
 """What the names mean. That these are the names, and what each needs, is read from the SDK."""

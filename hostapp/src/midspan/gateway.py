@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from midspan.bridge import BridgeEndpoint
     from midspan.exposing import Exposure
     from midspan.http import Front, Headers, HTTPRelay
-    from midspan.interception import Deciding, Denials
+    from midspan.interception import Asking, Deciding, Denials
     from midspan.relay import Backend, Judge, RestartPolicy, RestartWhen
     from midspan_sdk import Chain
 
@@ -83,6 +83,10 @@ class Gateway:
             that has them too, and advertises the capability. What they keep for a client's invocations is apart from
             what they keep for the traffic.
         max_message: the longest message in bytes.
+        ask_timeout: seconds in which the user answers what a handler asks; then the handler fails.
+        state_key: seals what a client of 2026-07-28 carries while its user is asked: at least 32 letters or digits at
+            random, the same for all processes behind one address. By default the environment's `MIDSPAN_STATE_KEY`,
+            else one that is made for this process.
 
     Raises:
         OperatorError: the backend is none that can be relayed to, or an argument does not fit it.
@@ -104,6 +108,8 @@ class Gateway:
         coerce_input_schemas: bool = False,
         expose_interceptors: bool = False,
         max_message: int = MAX_MESSAGE,
+        ask_timeout: float = 300.0,
+        state_key: str | None = None,
     ) -> None:
         self._url: str | None = None
         self._command: list[str] = []
@@ -135,6 +141,7 @@ class Gateway:
         self._restart: RestartWhen = restart
         self._denials = denials
         self._max_message = max_message
+        self._asking = _asking(ask_timeout, state_key) if self._chain is not None else None
         self._served: HTTPRelay | BridgeEndpoint | None = None
 
     def _default_name(self, backend: object) -> str:
@@ -190,6 +197,7 @@ class Gateway:
                 self._denials,
                 coerce_input_schemas=self._coerce,
                 exposure=self._exposure,
+                asking=self._asking,
             )
         return HTTPRelay(upstream, conversations, max_message=self._max_message)
 
@@ -206,6 +214,7 @@ class Gateway:
             restart=self._policy,
             coerce_input_schemas=self._coerce,
             exposure=self._exposure,
+            asking=self._asking,
         )
 
     def check(self) -> None:
@@ -262,7 +271,7 @@ class Gateway:
         if not (self._coerce or self._exposure is not None or acts(self._chain)):
             return PassAll()
         context = ConnectionContext(server=self._name, principal=local_user(), flow=local_flow())
-        judge = ChainJudge(self._chain, context, self._denials, coerce_input_schemas=self._coerce)
+        judge = ChainJudge(self._chain, context, self._denials, coerce_input_schemas=self._coerce, asking=self._asking)
         if self._exposure is None:
             return judge
         self._exposure.start()
@@ -360,6 +369,12 @@ def _checked_command(words: Sequence[object]) -> list[str]:
 def _check_choice(argument: str, given: str, choices: Sequence[str]) -> None:
     if given not in choices:
         raise OperatorError(f"{argument} is {' or '.join(map(repr, choices))}, not {given!r}")
+
+
+def _asking(timeout: float, key: str | None) -> Asking:
+    from midspan.interception import Asking
+
+    return Asking(timeout=timeout, key=key if key is not None else os.environ.get("MIDSPAN_STATE_KEY") or None)
 
 
 def _empty_chain() -> Chain:

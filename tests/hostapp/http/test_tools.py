@@ -35,7 +35,7 @@ from .wire import (
 
 pytestmark = pytest.mark.anyio
 
-GIVES = ("session", "store", "tools")
+GIVES = ("session", "store", "tools", "ask")
 LIST, CALL = "tools/list", "tools/call"
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 

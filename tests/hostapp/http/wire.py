@@ -356,7 +356,7 @@ async def guarded(
     **options: Any,
 ) -> AsyncGenerator[Link]:
     """Run a raw server with the gateway in front of it, and a chain of these interceptors in it."""
-    chain = Chain(observers=observers, gives=("session", "store", "tools"))
+    chain = Chain(observers=observers, gives=("session", "store", "tools", "ask"))
     chain.add(*interceptors)
     async with chain, relayed(handler, chain, denials=denials, **options) as link:
         yield link

@@ -22,7 +22,7 @@ from midspan.relay import MAX_LINE, NEVER, CommandBackend, Judge, PassAll, Resta
 from midspan_sdk import Chain, Interceptor, Observer, Principal
 
 RAW_SERVER = Path(__file__).with_name("raw_server.py")
-GIVES = ("session", "store", "tools")
+GIVES = ("session", "store", "tools", "ask")
 """What the gateway gives to handlers."""
 PATIENCE = 20.0
 """Seconds after which a test that hangs fails."""

@@ -57,7 +57,7 @@ def audited() -> Callable[..., AbstractAsyncContextManager[Chain]]:
     async def opened(path: Path, **options: Any) -> AsyncGenerator[Chain, None]:
         config = AuditConfig(path=path, **options)
         async with midspan_audit.midspan_lifespan(config, "audit"):
-            chain = Chain(observers=midspan_audit.midspan_observers(config, "audit"))
+            chain = Chain(observers=midspan_audit.midspan_observers(config, "audit"), gives=("session", "store", "ask"))
             chain.add(no_rm, redact)
             async with chain:
                 yield chain

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
-from midspan_sdk import Answer, Chain, InvocationContext, Principal, mutator, validator
+from midspan_sdk import Answer, Ask, Chain, InvocationContext, Principal, Question, Reply, mutator, validator
 
 pytestmark = pytest.mark.anyio
 
@@ -49,6 +49,25 @@ async def test_a_denial_is_recorded_with_who_denied_it_and_why(
     assert denied["verdict"] == "denied"
     assert denied["blocked"] is True
     assert denied["reasons"] == ["destructive shell command"]
+
+
+async def test_it_says_what_became_of_questions_and_never_what_they_were(
+    audited: Audited, log_path: Path, read_records: ReadRecords
+) -> None:
+    @validator(events=["tools/call"], phase="request")
+    async def sure(ask: Ask) -> None:
+        await ask(f"{SECRET}?")
+        await ask("More?")
+
+    async def user(question: Question, /) -> Reply:
+        return Reply(action="accept" if SECRET in question.message else "decline", content={"x": SECRET})
+
+    async with audited(log_path) as chain:
+        chain.add(sure)
+        await chain.execute(event="tools/call", phase="request", payload={"name": "ls", "arguments": {}}, ask=user)
+    (record,) = read_records(log_path)
+    assert [entry.get("asked") for entry in record["entries"]][-1] == ["accepted", "declined"]
+    assert SECRET not in log_path.read_text()
 
 
 async def test_keys_stand_in_one_order_from_version_to_hash(

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 import anyio
 from pydantic import BaseModel, ValidationError
 
+from midspan_sdk._asking import Question, Reply
 from midspan_sdk._authoring import Interceptor
 from midspan_sdk._chain import Chain
 from midspan_sdk._contributions import Command, Problem, ServerResolver
@@ -171,7 +172,7 @@ async def _one_handler(
     given: list[tuple[dict[str, Any], dict[str, Any]]] = []
     exchange = Exchange()
     exchange.keep_request(plain_object(payload) if phase == "request" else _request_of(event))
-    async with Chain() as chain:
+    async with Chain(ask=_declines) as chain:
         try:
             chain.add(_spied(interceptor, given))
         except UnmetNeedError:
@@ -190,6 +191,10 @@ async def _one_handler(
     if interceptor.type != "mutation" and any(not same(after, before) for after, before in given):
         found.append(f"{where}: edits the payload it was given")
     return found
+
+
+async def _declines(question: Question, /) -> Reply:
+    return Reply(action="decline")
 
 
 def _request_of(event: str) -> Mapping[str, Any]:

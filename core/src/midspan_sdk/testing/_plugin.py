@@ -17,6 +17,7 @@ from midspan_sdk._chain import Chain
 from midspan_sdk._entries import InterceptorOverrides
 from midspan_sdk._observers import Observer
 from midspan_sdk._store import Store
+from midspan_sdk.testing._answers import Answers, asker_of
 
 _HOOKS: Final = tuple(name for name in hookspecs.__all__ if name.startswith("midspan_"))
 EVERY_NEED: Final = ("ask", "session", "store", "tools")
@@ -57,6 +58,7 @@ def chain_with(
     overrides: Mapping[str, InterceptorOverrides | dict[str, Any]] | None = None,
     observers: Iterable[Observer] | None = None,
     store: Store | None = None,
+    answers: Answers | None = None,
 ) -> Chain:
     """Build a chain of one plugin: its interceptors and its observers. More can be added with `Chain.add`.
 
@@ -70,14 +72,17 @@ def chain_with(
         overrides: policy by interceptor name.
         observers: take decision records; None are those that the plugin contributes.
         store: where handlers' `store` keeps its values; in memory by default.
+        answers: what the user answers: a mapping from question to answer, or a function of the question and its schema.
+            An answer is what is filled in, or `True` for a yes; `False` and None decline. A question without an answer
+            fails its handler. By default nobody can be asked.
 
     Raises:
-        UnmetNeedError: an interceptor needs `tools` or `ask`, which only a host can give.
+        UnmetNeedError: an interceptor needs `tools`, which only a host can give; or `ask`, and there are no answers.
 
     Beside these, raises what `interceptors_from` does.
     """
     wrapped = Plugin(plugin, config, instance)
-    chain = Chain(observers=wrapped.observers() if observers is None else observers, store=store)
+    chain = Chain(observers=wrapped.observers() if observers is None else observers, store=store, ask=asker_of(answers))
     chain.add(*wrapped.interceptors(lifespan), overrides=overrides)
     return chain
 

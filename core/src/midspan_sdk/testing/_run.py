@@ -13,6 +13,7 @@ from midspan_sdk._exchange import Exchange
 from midspan_sdk._invocation import InvocationContext
 from midspan_sdk._observers import Observer
 from midspan_sdk._outcome import ChainExecutionResult
+from midspan_sdk.testing._answers import Answers, asker_of
 from midspan_sdk.wire import Direction, Phase
 
 _LIMIT: Final = 60.0
@@ -32,6 +33,7 @@ def run(
     error: bool = False,
     overrides: Mapping[str, InterceptorOverrides | dict[str, Any]] | None = None,
     observers: Iterable[Observer] = (),
+    answers: Answers | None = None,
 ) -> ChainExecutionResult:
     """Run one message through a chain of these interceptors, outside of an event loop, and return the result.
 
@@ -52,6 +54,9 @@ def run(
         error: the response is a JSON-RPC error.
         overrides: policy by interceptor name, as in `Chain.add`.
         observers: take the decision record.
+        answers: what the user answers: a mapping from question to answer, or a function of the question and its schema.
+            An answer is what is filled in, or `True` for a yes; `False` and None decline. A question without an answer
+            fails its handler. By default nobody can be asked.
 
     Raises:
         TimeoutError: it took more than a minute.
@@ -59,7 +64,7 @@ def run(
 
     async def main() -> ChainExecutionResult:
         with anyio.fail_after(_LIMIT):
-            async with Chain(observers=observers) as chain:
+            async with Chain(observers=observers, ask=asker_of(answers)) as chain:
                 chain.add(*contributions, overrides=overrides)
                 return await chain.execute(
                     event=event,

@@ -11,7 +11,7 @@ from midspan.bridge._opening import BackendOf, Opening
 from midspan.bridge._reading import read_message
 from midspan.bridge._session_front import Answering, SessionFront
 from midspan.http import Budget, Client, ClientGoneError, RefusedError, Reservation, id_in, is_stateless
-from midspan.interception import Deciding, Denials
+from midspan.interception import Asking, Deciding, Denials
 from midspan.relay import INVALID_REQUEST, NEVER, RestartPolicy
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class BridgeEndpoint:
         restart: whether a server that ends during a session is started anew.
         coerce_input_schemas: give an `inputSchema` also to tools that the server itself listed without one.
         exposure: serves the chain's interceptors to clients.
+        asking: how users are asked; made anew by default.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class BridgeEndpoint:
         restart: RestartPolicy = NEVER,
         coerce_input_schemas: bool = False,
         exposure: Exposure | None = None,
+        asking: Asking | None = None,
     ) -> None:
         self._limit = max_message
         self._budget = Budget(_BUDGETS * max_message)
@@ -63,6 +65,7 @@ class BridgeEndpoint:
             restart=restart,
             coerce_input_schemas=coerce_input_schemas,
             exposure=exposure,
+            asking=asking,
         )
         self._sessions = SessionFront(self._opening)
         self._alone = AloneFront(self._opening)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from midspan.http import Catalogs, Headers, RefusedError
-from midspan.interception import ChainJudge, ConnectionContext, Deciding, Denials, acts, learns_tools
+from midspan.interception import Asking, ChainJudge, ConnectionContext, Deciding, Denials, acts, learns_tools
 from midspan.relay import CONNECTION_CLOSED, Backend, ConnectError, Judge, PassAll, RestartPolicy, Supervised
 from midspan_sdk import Principal
 
@@ -42,6 +42,7 @@ class Opening:
         restart: whether a server that ends while it is used is started anew.
         coerce_input_schemas: give an `inputSchema` also to tools that the server itself listed without one.
         exposure: serves the chain's interceptors to clients.
+        asking: how users are asked; made anew by default.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Opening:
         restart: RestartPolicy,
         coerce_input_schemas: bool = False,
         exposure: Exposure | None = None,
+        asking: Asking | None = None,
     ) -> None:
         self._backend = backend
         self._chain = chain
@@ -64,6 +66,7 @@ class Opening:
         self._restart = restart
         self._coerce = coerce_input_schemas
         self._exposure = exposure
+        self._asking = asking or Asking()
         self._catalogs = Catalogs(idle=IDLE, most=MOST)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
@@ -110,7 +113,14 @@ class Opening:
         flow = principal.id or f"anonymous:{session or uuid.uuid4().hex}"
         context = ConnectionContext(server=self._server, principal=principal, flow=flow, session=session)
         tools = self._catalogs.of(principal.id) if alone and learns_tools(self._chain) else None
-        judge = ChainJudge(self._chain, context, self._denials, tools=tools, coerce_input_schemas=self._coerce)
+        judge = ChainJudge(
+            self._chain,
+            context,
+            self._denials,
+            tools=tools,
+            coerce_input_schemas=self._coerce,
+            asking=self._asking,
+        )
         return judge if self._exposure is None else self._exposure.around(judge)
 
     def end_state(self, session: str) -> None:

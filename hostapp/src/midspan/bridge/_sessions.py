@@ -17,6 +17,7 @@ from midspan.http import RefusedError
 from midspan.relay import (
     CONNECTION_CLOSED,
     INVALID_REQUEST,
+    Aside,
     Connection,
     JSONFaultError,
     Judge,
@@ -165,6 +166,9 @@ class Session:
 
     async def send(self, line: bytes) -> None:
         """Give a message to the stream that it belongs to."""
+        if isinstance(line, Aside):
+            await self._give_aside(line)
+            return
         for part in line.split(b"\n"):  # a refused batch has several answers
             await self._give(part)
 
@@ -187,6 +191,12 @@ class Session:
             except JSONFaultError as fault:
                 text = f"midspan: the answer is {fault.reason}"
                 stream.put(write(error_message(outline.id, CONNECTION_CLOSED, text)), last=True)
+
+    async def _give_aside(self, line: Aside) -> None:
+        """Give what the gateway itself says to the stream of the request that it is about."""
+        asked = self._pending.get(line.about) if line.about is not None else None
+        stream = asked.stream if asked is not None and asked.stream.takes_events else self._where(None)
+        await stream.send(line)
 
     def _fail(self, message_id: MessageId, code: int, text: str) -> None:
         if (stream := self._close(message_id)) is not None:

@@ -66,7 +66,7 @@ def run(
             plugins=plugins,
             no_plugins=no_plugins,
             plugin_files=plugin_files,
-            gives=("session", "store", "tools"),
+            gives=("session", "store", "tools", "ask"),
         )
         for warning in assembly.warnings:
             print_warning(warning)

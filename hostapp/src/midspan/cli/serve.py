@@ -86,7 +86,7 @@ def serve(
         plugins=plugins,
         no_plugins=no_plugins,
         plugin_files=plugin_files,
-        gives=("session", "store", "tools"),
+        gives=("session", "store", "tools", "ask"),
     )
     for warning in assembly.warnings:
         print_warning(warning)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from midspan.relay import Action, Deferred, JSONFaultError, MessageId, OversizedLine, Side, read
+from midspan.relay import Action, Deferred, JSONFaultError, MessageId, OversizedLine, Say, Side, read
 
 if TYPE_CHECKING:
     from midspan.exposing import InnerJudge
@@ -43,10 +43,15 @@ class Conversation:
         self._judge = judge
         self._judging: dict[tuple[Side, MessageId], asyncio.Future[Action]] = {}
 
-    async def decide(self, side: Side, message: bytes) -> Action:
+    async def decide(self, side: Side, message: bytes, say: Say | None = None) -> Action:
         """Decide on a message.
 
         One that nothing acted on comes back as the very object that was passed in.
+
+        Args:
+            side: who sent it.
+            message: the message.
+            say: says something to the client meanwhile; None where that cannot be.
 
         Raises:
             CancelledRequestError: its sender cancelled it.
@@ -54,6 +59,8 @@ class Conversation:
         line = _without_returns(message) if b"\r" in message else message
         verdict = self._judge.judge(side, line)
         if isinstance(verdict, Deferred):
+            if verdict.voice is not None and say is not None:
+                verdict.voice.connect(say)
             verdict = await self._wait_for(side, verdict)
         if verdict.cancels is not None and (judging := self._judging.get((side, verdict.cancels))) is not None:
             judging.cancel()

@@ -15,7 +15,7 @@ from midspan.http._catalogs import Catalogs
 from midspan.http._conversation import Conversation
 from midspan.http._headers import Headers, value, values
 from midspan.http._idle import IdleMap
-from midspan.interception import ChainJudge, ConnectionContext, Deciding, Denials, acts, learns_tools
+from midspan.interception import Asking, ChainJudge, ConnectionContext, Deciding, Denials, acts, learns_tools
 from midspan_sdk import Principal
 from midspan_sdk.events import INITIALIZE
 
@@ -68,6 +68,7 @@ class Conversations:
         most: how many sessions are kept.
         coerce_input_schemas: give an `inputSchema` also to tools that the server itself listed without one.
         exposure: serves the chain's interceptors to clients.
+        asking: how users are asked; made anew by default.
     """
 
     def __init__(
@@ -80,12 +81,14 @@ class Conversations:
         most: int = _MOST,
         coerce_input_schemas: bool = False,
         exposure: Exposure | None = None,
+        asking: Asking | None = None,
     ) -> None:
         self._chain = chain
         self._exposure = exposure
         self._server = server
         self._denials = denials
         self._coerce = coerce_input_schemas
+        self._asking = asking or Asking()
         self._sessions = IdleMap[Conversation](
             idle=idle, most=most, forget=self._forget, is_busy=lambda conversation: conversation.under_way > 0
         )
@@ -151,6 +154,7 @@ class Conversations:
             repeats=not stateless,
             tools=None if own or not learns_tools(self._chain) else self._catalogs.of(principal.id),
             coerce_input_schemas=self._coerce,
+            asking=self._asking,
         )
         around = judge if self._exposure is None else self._exposure.around(judge, repeats=not stateless)
         return Conversation(around, session if own else None)

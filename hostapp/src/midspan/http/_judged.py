@@ -21,6 +21,7 @@ from midspan.http._conversations import SESSION_HEADER, Conversations, is_statel
 from midspan.http._errors import RefusedError, UpstreamError
 from midspan.http._headers import Headers, content_length, media_type, value, values, without
 from midspan.http._response_check import check_response
+from midspan.http._spoken import SpokenTo
 from midspan.http._sse import Event, EventSplitter, OversizedEvent
 from midspan.http._upstream import Upstream, UpstreamResponse
 from midspan.relay import (
@@ -29,6 +30,7 @@ from midspan.relay import (
     INVALID_REQUEST,
     Action,
     JSONFaultError,
+    Say,
     Side,
     error_message,
     id_of,
@@ -93,6 +95,7 @@ class JudgedExchange:
         method: object = self._message.get("method")
         self._method = method if isinstance(method, str) else ""
         self._id = id_of(self._message) if self._method else None
+        self._out = SpokenTo(client, self._id)
 
     async def run(self) -> None:
         """Judge and relay.
@@ -105,12 +108,20 @@ class JudgedExchange:
             raise RefusedError(400, INVALID_REQUEST, f"a {self._client.method} request takes no body")
         conversation = self._conversations.join(self._client.headers, self._method)
         try:
-            if self._client.method == "POST":
-                await self._post(conversation)
-            else:
-                await self._relay(conversation, self._headers, b"")
+            await self._run(conversation)
+        except (RefusedError, UpstreamError) as error:
+            if not self._out.spoken_to:
+                raise
+            logger.warning("%s", error)
+            await self._out.fail(error.code if isinstance(error, RefusedError) else INTERNAL_ERROR, str(error))
         finally:
             self._conversations.leave(conversation)
+
+    async def _run(self, conversation: Conversation) -> None:
+        if self._client.method == "POST":
+            await self._post(conversation)
+        else:
+            await self._relay(conversation, self._headers, b"")
 
     # The client's message
 
@@ -118,10 +129,10 @@ class JudgedExchange:
         self._check_form()
         self._check_headers()
         try:
-            action = await conversation.decide(Side.CLIENT, self._body)
+            action = await conversation.decide(Side.CLIENT, self._body, self._say)
         except CancelledRequestError as cancelled:
             text = "the request was cancelled before it went on"
-            await self._client.answer(200, write(error_message(cancelled.id, REQUEST_CANCELLED, text)))
+            await self._out.answer(200, write(error_message(cancelled.id, REQUEST_CANCELLED, text)))
             return
         if action.forward is None:
             await self._answer(action.reply)
@@ -164,12 +175,12 @@ class JudgedExchange:
     async def _answer(self, reply: bytes | None) -> None:
         """Answer in the place of the server: a denial, a refusal, an interceptor's answer; or take what was dropped."""
         if reply is None:
-            await self._client.answer(202)
+            await self._out.answer(202)
             return
         body = _one_value(reply)
         # A client finds the answer by its id; without one it has nothing but the status.
         anonymous = id_of(_peek(body)) is None
-        await self._client.answer(400 if anonymous else 200, body)
+        await self._out.answer(400 if anonymous else 200, body)
 
     # The server's answer
 
@@ -217,9 +228,9 @@ class JudgedExchange:
                     raise UpstreamError("the server's answer cannot be judged, so it was withheld")
                 await self._not_a_message(response, b"{}", withheld=True)
             elif action.forward is body:
-                await self._client.answer(response.status, body, without(response.headers, (b"content-length",)))
+                await self._out.answer(response.status, body, without(response.headers, (b"content-length",)))
             else:
-                await self._client.answer(
+                await self._out.answer(
                     response.status, _one_value(action.forward), without(response.headers, _REPLACED)
                 )
 
@@ -254,12 +265,12 @@ class JudgedExchange:
 
     async def _decide(self, conversation: Conversation, message: bytes) -> Action:
         try:
-            return await conversation.decide(Side.SERVER, message)
+            return await conversation.decide(Side.SERVER, message, self._say)
         except CancelledRequestError:
             return Action()
 
     async def _stream(self, conversation: Conversation, response: UpstreamResponse) -> None:
-        client = self._client
+        client = self._out
         await client.start(response.status, without(response.headers, _REPLACED))
         splitter = EventSplitter(self._limit)
         try:
@@ -294,6 +305,11 @@ class JudgedExchange:
         ]
         return [*kept, JSON_TYPE, (b"accept", b"application/json, text/event-stream")]
 
+    @property
+    def _say(self) -> Say | None:
+        """What says something to the client by itself: where it waits for an answer, or listens."""
+        return self._out.say if self._id is not None or self._client.method == "GET" else None
+
     # What is no message
 
     async def _other(self, response: UpstreamResponse, content_type: bytes) -> None:
@@ -303,17 +319,17 @@ class JudgedExchange:
                 break
         lowered = content_type.lower()
         if not first:
-            await self._client.answer(response.status, b"", without(response.headers, (b"content-length",)))
+            await self._out.answer(response.status, b"", without(response.headers, (b"content-length",)))
         elif response.status < 400 or any(word in lowered for word in _LOOK_LIKE):
             raise UpstreamError("the server answered with a content type or encoding that cannot be judged")
         elif self._conversations.reads_errors(self._method):
             await self._not_a_message(response, first, withheld=True)
         else:
-            await self._client.start(response.status, response.headers)
-            await self._client.write(first)
+            await self._out.start(response.status, response.headers)
+            await self._out.write(first)
             async for chunk in response.chunks:
-                await self._client.write(chunk)
-            await self._client.finish()
+                await self._out.write(chunk)
+            await self._out.finish()
 
     async def _not_a_message(self, response: UpstreamResponse, body: bytes, *, withheld: bool = False) -> None:
         """Pass what speaks HTTP only: no body, an authorization server's error, a proxy's page.
@@ -327,7 +343,7 @@ class JudgedExchange:
             headers: Headers = [*without(response.headers, {*_REPLACED, b"content-type"}), JSON_TYPE]
         else:
             headers = without(response.headers, (b"content-length",))
-        await self._client.answer(response.status, body, headers)
+        await self._out.answer(response.status, body, headers)
 
 
 def _peek(body: bytes) -> Mapping[str, Any]:

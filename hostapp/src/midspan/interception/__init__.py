@@ -1,5 +1,6 @@
 """Interception: what the relay's messages mean to a chain, and what its verdicts mean to the relay."""
 
+from midspan.interception._asking import ASK_TIMEOUT, Asking
 from midspan.interception._context import PROTOCOL_VERSION_KEY, ConnectionContext, local_flow, local_user
 from midspan.interception._deciding import Deciding, Finish, acts, narrowed
 from midspan.interception._denials import VERDICT_KEY, DenialDetail, DenialForm, Denials, payload_of_answer
@@ -9,9 +10,11 @@ from midspan.interception._tools import LearntTools, learns_tools
 
 __all__ = [
     "ANSWER_KEY",
+    "ASK_TIMEOUT",
     "OUTPUT_RULE",
     "PROTOCOL_VERSION_KEY",
     "VERDICT_KEY",
+    "Asking",
     "ChainJudge",
     "ConnectionContext",
     "Deciding",

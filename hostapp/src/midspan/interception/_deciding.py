@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, cast
 
 from midspan.errors import OperatorError
-from midspan_sdk import AbortedAt, Chain, ChainEntry, ChainExecutionResult, Exchange, InvocationContext, ToolCatalog
+from midspan_sdk import (
+    AbortedAt,
+    Asker,
+    Chain,
+    ChainEntry,
+    ChainExecutionResult,
+    Exchange,
+    InvocationContext,
+    ToolCatalog,
+)
 from midspan_sdk.events import TOOLS_CALL, matches_any
 from midspan_sdk.wire import Direction, Phase
 
@@ -49,6 +58,7 @@ class Deciding(Protocol):
         error: bool = False,
         tools: ToolCatalog | None = None,
         finish: Finish | None = None,
+        ask: Asker | None = None,
     ) -> ChainExecutionResult:
         """Run it over one message."""
         ...

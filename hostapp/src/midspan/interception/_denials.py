@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 from midspan.relay import INTERNAL_ERROR, INVALID_PARAMS, MessageId, error_message
-from midspan_sdk import AbortedAt, ChainEntry, ChainExecutionResult, ValidationResult
+from midspan_sdk import AbortedAt, AskError, ChainEntry, ChainExecutionResult, ValidationResult
 from midspan_sdk.events import TOOLS_CALL
 from midspan_sdk.wire import (
     EXECUTION_TIMEOUT,
@@ -112,7 +112,7 @@ class Denials:
         return next((round(entry.timeout * 1000) for entry, _ in _blocking(result)), self._timeout_ms)
 
     def _reason(self, result: ChainExecutionResult) -> str:
-        if self._detail == "reason" or result.status != "validation_failed":
+        if self._detail == "reason" or result.status != "validation_failed" or _nobody_answered(result):
             return _aborted_at(result).reason
         return f"denied by {rule_of(result)}"
 
@@ -125,7 +125,7 @@ class Denials:
         by = f" by {rule_of(result)}" if self._detail != "none" else ""
         at = _aborted_at(result)
         # The gateway's own reasons say nothing of an operator's rules, and a client can do something with them.
-        told = self._detail == "reason" or (self._detail == "rule" and at.type == "mount")
+        told = self._detail == "reason" or (self._detail == "rule" and (at.type == "mount" or _nobody_answered(result)))
         why = f": {at.reason}" if told else ""
         return f"Blocked{by}{why}. {what} Decision {result.decision_id}."
 
@@ -165,6 +165,11 @@ def _blocking(result: ChainExecutionResult) -> Iterator[tuple[ChainEntry, object
     """Yield the entry that blocked, with what it returned; nothing when the chain's deadline or an observer did."""
     name = _aborted_at(result).interceptor
     return ((outcome.entry, outcome.value) for outcome in result.outcomes if outcome.entry.name == name)
+
+
+def _nobody_answered(result: ChainExecutionResult) -> bool:
+    name = _aborted_at(result).interceptor
+    return any(outcome.entry.name == name and isinstance(outcome.error, AskError) for outcome in result.outcomes)
 
 
 def payload_of_answer(answer: dict[str, Any], event: str, *, stateless: bool) -> dict[str, Any]:

@@ -13,10 +13,13 @@ from functools import partial
 from typing import Any, Final
 
 from midspan.errors import one_line
+from midspan.interception._asking import Asking, can_ask, refusing
 from midspan.interception._context import ConnectionContext, is_stateless
 from midspan.interception._deciding import Deciding, Finish
 from midspan.interception._denials import Denials, payload_of_answer
 from midspan.interception._listings import with_input_schemas
+from midspan.interception._own_rounds import ROUND_METHODS, Round
+from midspan.interception._questions import Questions
 from midspan.interception._rounds import Parts, Rounds
 from midspan.interception._tools import LearntTools, learns_tools
 from midspan.relay import (
@@ -30,6 +33,7 @@ from midspan.relay import (
     Outline,
     OversizedLine,
     Side,
+    Voice,
     as_id,
     classify,
     error_message,
@@ -40,7 +44,7 @@ from midspan.relay import (
     read,
     write,
 )
-from midspan_sdk import ChainExecutionResult, Exchange, InvocationContext, NotPlainError
+from midspan_sdk import Asker, ChainExecutionResult, Exchange, InvocationContext, NotPlainError
 from midspan_sdk.events import TOOLS_CALL, TOOLS_LIST
 from midspan_sdk.wire import Direction, Phase
 
@@ -60,13 +64,16 @@ class _Pending:
     """A request that has no answer yet.
 
     Attributes:
-        about: the tool that is called, or the page of tools that is asked for, by the client's own words.
+        about: the tool that is called, the page of tools that is asked for, or in a handshake the capabilities, by the
+            client's own words.
+        round: what is asked about it, in 2026-07-28 and where handlers ask; None otherwise.
         sent: whether it went on; before that nobody can answer it.
         size: how many bytes it had.
         mark: tells it from every other request, or None where requests are not repeated.
+        voice: with which the client is spoken to while it, or its answer, is judged.
     """
 
-    __slots__ = ("about", "context", "exchange", "mark", "method", "sent", "size", "stateless")
+    __slots__ = ("about", "context", "exchange", "mark", "method", "round", "sent", "size", "stateless", "voice")
 
     def __init__(self, method: str, params: dict[str, Any], context: InvocationContext, size: int) -> None:
         self.method = method
@@ -74,13 +81,17 @@ class _Pending:
         self.mark: bytes | None = None
         self.exchange = Exchange()
         self.context = context
+        self.round: Round | None = None
         self.sent = False
+        self.voice: Voice | None = None
         self.stateless = is_stateless(params)
         self.about: object = None
         if method == TOOLS_CALL:
             self.about = params.get("name")
         elif method == TOOLS_LIST:
             self.about = params.get("cursor")
+        elif method == _INITIALIZE:
+            self.about = params.get("capabilities")
 
 
 class _Requests:
@@ -170,6 +181,7 @@ class ChainJudge:
         repeats: whether the transport may deliver a message twice, as a resumed HTTP stream does.
         tools: what the client was shown of the server's tools, where that outlives this judge.
         coerce_input_schemas: give an `inputSchema` also to tools that the server itself listed without one.
+        asking: how users are asked; shared by all judges of a gateway.
 
     The gateway takes the client's posture: what the client says is `sending`, what the server says `receiving`.
     """
@@ -183,7 +195,10 @@ class ChainJudge:
         repeats: bool = False,
         tools: LearntTools | None = None,
         coerce_input_schemas: bool = False,
+        asking: Asking | None = None,
     ) -> None:
+        self._asking = asking or Asking()
+        self._questions = Questions(self._asking.timeout)
         self._chain = chain
         self._rounds = Rounds(chain)
         self._context = context
@@ -241,6 +256,8 @@ class ChainJudge:
         onward: list[dict[str, Any]] = []
         back: list[dict[str, Any]] = []
         for message in outlines:
+            if message.is_answer and side is Side.CLIENT:
+                self._questions.refuse(message.id)
             if message.is_answer and message.id is not None and (pending := requests.sent(message.id)) is not None:
                 requests.close(message.id, pending)
                 text = f"midspan refused the answer: {fault.reason}"
@@ -261,6 +278,10 @@ class ChainJudge:
             raise JSONFaultError("the id is already in use", INVALID_REQUEST)
         params = message.params_or_empty()
         pending = _Pending(message.method, params, self._context.of(params), len(line))
+        if side is Side.CLIENT and pending.stateless and message.method in ROUND_METHODS and self._asks:
+            message, line = self._open_round(message, line, fault, params, pending)
+            params = message.params_or_empty()
+        assert message.id is not None
         direction, back = _direction(side), _opposite(_direction(side))
         parts = self._rounds.answers(params, direction) if pending.stateless else None
         if parts is None and not self._chain.concerns(message.method, "request", direction):
@@ -280,7 +301,8 @@ class ChainJudge:
             or self._chain.may_suspend(message.method, "response", back)
             or (parts is not None and self._rounds.may_suspend(parts))
         ):
-            return Deferred(work, request_id=message.id, size=len(line))
+            voice = self._voice(pending, message.id if side is Side.CLIENT else None)
+            return Deferred(work, request_id=message.id, size=len(line), voice=voice)
         return _now(work)
 
     async def _judge_request(
@@ -294,6 +316,8 @@ class ChainJudge:
                     return Action(reply=write(self._denial(message.id, judged, pending, ran=False)))
                 payload = judged
             result = await self._execute(message.method, "request", side, payload, pending)
+            if result.questions:
+                return Action(reply=write(self._put(message.id, result, pending)))
             if result.answer is not None:
                 return Action(reply=write(await self._answered(side, message, result, pending)))
             if result.final_payload is not None:
@@ -333,14 +357,70 @@ class ChainJudge:
         pending.exchange.keep_request(request.final_payload)
         finish = self._last_step(_other(side), pending, answered=True)
         result = await self._execute(message.method, "response", _other(side), answer, pending, finish=finish)
+        if result.questions:
+            return self._put(message.id, result, pending)
         if result.final_payload is None:
             return self._denial(message.id, result, pending, ran=False)
         self._learn(_other(side), pending, answer, result.final_payload)
         return {"jsonrpc": "2.0", "id": message.id, "result": result.final_payload}
 
+    # Questions to the user
+
+    @property
+    def _asks(self) -> bool:
+        return "ask" in self._chain.needs
+
+    def _open_round(
+        self, message: Message, line: bytes, fault: str | None, params: dict[str, Any], pending: _Pending
+    ) -> tuple[Message, bytes]:
+        """Take what the client carried for the gateway out of a request; return it as it goes on."""
+        pending.round = Round(self._asking, message.method, params, pending.context)
+        if pending.round.params is params:
+            return message, line
+        _require(fault)
+        envelope = message.with_payload(pending.round.params)
+        return Message(envelope, message.kind, message.id, message.method), write(envelope)
+
+    def _voice(self, pending: _Pending, about: MessageId | None) -> Voice | None:
+        pending.voice = Voice(about) if self._asks and not pending.stateless else None
+        return pending.voice
+
+    def _put(self, message_id: MessageId, result: ChainExecutionResult, pending: _Pending) -> dict[str, Any]:
+        assert pending.round is not None, "nothing else leaves a question open"
+        return pending.round.put(message_id, result.questions)
+
+    def _wrapped(self, pending: _Pending, message: Message, line: bytes, fault: str | None) -> bytes:
+        """Return an answer that no interceptor takes as it goes on: with what the gateway is to remember."""
+        if pending.round is None or message.kind != "result":
+            return line
+        wrapped = pending.round.wrapped(object_or_empty(message.envelope.get("result")))
+        if wrapped is None:
+            return line
+        _require(fault)
+        return write(message.with_payload(wrapped))
+
+    def _asker(self, pending: _Pending | None) -> Asker | None:
+        if not self._asks:
+            return None
+        if pending is None:
+            return refusing("nobody can be asked about a notification: its sender does not wait")
+        if pending.stateless:
+            if pending.sent:
+                return refusing(
+                    "the server has answered; in this revision of the protocol nobody can be asked any more"
+                )
+            if pending.round is None:
+                return refusing(f"in this revision nobody can be asked about {one_line(pending.method)}")
+            return pending.round.ask
+        if pending.method == _INITIALIZE:
+            return refusing("nobody can be asked before the session has begun")
+        return partial(self._questions.ask, voice=pending.voice)
+
     # Answers
 
     def _answer(self, side: Side, message: Message, line: bytes, fault: str | None) -> Action | Deferred:
+        if side is Side.CLIENT and self._questions.take(message, fault):
+            return Action()
         asker = _other(side)
         pending = self._requests[asker].sent(message.id)
         is_error = message.kind == "error"
@@ -355,6 +435,7 @@ class ChainJudge:
         if parts is None and not self._chain.concerns(pending.method, "response", direction, error=is_error):
             if side is Side.SERVER and pending.method == TOOLS_LIST and message.kind == "result":
                 line = self._unjudged_listing(message, line, fault, pending)
+            line = self._wrapped(pending, message, line, fault)
             self._requests[asker].close(message.id, pending)
             self._note_handshake(pending, message)
             return Action(forward=line, ordered=True)
@@ -366,7 +447,8 @@ class ChainJudge:
         if self._chain.may_suspend(pending.method, "response", direction, error=is_error) or (
             parts is not None and self._rounds.may_suspend(parts)
         ):
-            return Deferred(work, ordered=True, size=len(line))
+            voice = self._voice(pending, message.id if side is Side.SERVER else None)
+            return Deferred(work, ordered=True, size=len(line), voice=voice)
         return _now(work)
 
     async def _judge_answer(
@@ -385,7 +467,10 @@ class ChainJudge:
                 pending.method, "response", side, payload, pending, error=is_error, finish=finish
             )
             if result.final_payload is not None:
-                forward = write(message.with_payload(result.final_payload))
+                leaves = result.final_payload
+                if pending.round is not None and not is_error:
+                    leaves = pending.round.wrapped(leaves) or leaves
+                forward = write(message.with_payload(leaves))
                 if not is_error:
                     self._learn(side, pending, payload, result.final_payload)
                 return Action(forward=forward, ordered=True)
@@ -428,6 +513,7 @@ class ChainJudge:
     def _note_handshake(self, pending: _Pending, message: Message) -> None:
         if pending.method == _INITIALIZE and message.kind == "result":
             self._context.negotiated(object_or_empty(message.envelope.get("result")).get("protocolVersion"))
+            self._questions.possible = can_ask(pending.about)
 
     # Notifications
 
@@ -447,6 +533,8 @@ class ChainJudge:
         cancelled = as_id(message.params_or_empty().get("requestId"))
         if cancelled is not None and self._requests[side].cancelled(cancelled):
             return Action(cancels=cancelled)  # the other side never saw the request, so it need not hear of its end
+        if cancelled is not None and side is Side.CLIENT:
+            self._questions.cancel(cancelled)
         return Action(forward=line)
 
     async def _judge_notification(self, side: Side, message: Message, payload: dict[str, Any]) -> Action:
@@ -482,6 +570,7 @@ class ChainJudge:
             error=error,
             tools=self._tools.listed,
             finish=finish,
+            ask=self._asker(pending),
         )
 
 

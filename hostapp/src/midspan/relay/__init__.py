@@ -27,6 +27,7 @@ from midspan.relay._relay import Action, Deferred, Judge, PassAll, Side, relay
 from midspan.relay._run import run_stdio
 from midspan.relay._stdio import claim_standard_streams
 from midspan.relay._supervised import NEVER, RestartPolicy, RestartWhen, Supervised
+from midspan.relay._voice import Aside, Say, Voice
 
 __all__ = [
     "CONNECTION_CLOSED",
@@ -39,6 +40,7 @@ __all__ = [
     "NEVER",
     "PARSE_ERROR",
     "Action",
+    "Aside",
     "Backend",
     "CommandBackend",
     "ConnectError",
@@ -57,9 +59,11 @@ __all__ = [
     "PassAll",
     "RestartPolicy",
     "RestartWhen",
+    "Say",
     "Side",
     "SpawnError",
     "Supervised",
+    "Voice",
     "answer_failed_start",
     "as_id",
     "claim_standard_streams",

@@ -19,6 +19,7 @@ from midspan.relay._json import INTERNAL_ERROR, INVALID_REQUEST, write
 from midspan.relay._lines import OversizedLine
 from midspan.relay._messages import MessageId, error_message
 from midspan.relay._outline import outline_of_text
+from midspan.relay._voice import HangUp, Voice
 
 logger = logging.getLogger("midspan.relay")
 
@@ -63,6 +64,7 @@ class Deferred:
         request_id: the id when it is a request, so that it can be cancelled while it is judged.
         notification: whether later ordered messages have to wait for it.
         size: how many bytes it keeps in memory.
+        voice: with which the judge speaks to the client meanwhile, or None.
     """
 
     action: Coroutine[Any, Any, Action]
@@ -70,6 +72,7 @@ class Deferred:
     request_id: MessageId | None = None
     notification: bool = False
     size: int = 0
+    voice: Voice | None = None
 
 
 class Judge(Protocol):
@@ -119,13 +122,17 @@ class Lane:
         onward: LineWriter,
         back: LineWriter,
         judge: Judge,
+        hang_up: HangUp | None = None,
     ) -> None:
+        self._hang_up = hang_up or HangUp()
         self._side = side
         self._source = source
         self._onward = onward
         self._back = back
         self._judge = judge
+        self._client = back if side is Side.CLIENT else onward
         self._tasks: set[asyncio.Task[None]] = set()
+        self._talking: set[asyncio.Task[None]] = set()
         self._requests: dict[MessageId, asyncio.Task[None]] = {}
         self._tail: asyncio.Event | None = None
         self._held = 0
@@ -143,6 +150,8 @@ class Lane:
                     await self._take(self._judge.oversized(self._side, line))
                 else:
                     await self._take(self._judge.judge(self._side, line))
+            if self._side is Side.CLIENT:
+                self._hang_up.end()
             while self._tasks:
                 await asyncio.wait(self._tasks)
         finally:
@@ -164,7 +173,7 @@ class Lane:
 
     async def _spawn(self, deferred: Deferred) -> None:
         try:
-            while self._tasks and not self._has_room(deferred.size):
+            while len(self._tasks) > len(self._talking) and not self._has_room(deferred.size):
                 self._freed.clear()
                 await self._freed.wait()
         except asyncio.CancelledError:
@@ -177,17 +186,33 @@ class Lane:
         task = asyncio.create_task(self._finish(deferred, before, done))
         self._tasks.add(task)
         self._held += deferred.size
+        if deferred.voice is not None:
+            deferred.voice.connect(partial(self._say, task, deferred.size), self._hang_up)
         if deferred.request_id is not None:
             self._requests[deferred.request_id] = task
         task.add_done_callback(partial(self._done, deferred))
 
     def _has_room(self, size: int) -> bool:
-        return len(self._tasks) < MAX_JUDGED_AT_ONCE and self._held + size <= MAX_JUDGED_BYTES
+        return len(self._tasks) - len(self._talking) < MAX_JUDGED_AT_ONCE and self._held + size <= MAX_JUDGED_BYTES
+
+    async def _say(self, task: asyncio.Task[None], size: int, line: bytes) -> None:
+        """Say something to the client while a message is judged.
+
+        The client may answer, on this lane: a message that waits for that must keep none from being read.
+        """
+        if task in self._tasks and task not in self._talking:
+            self._talking.add(task)
+            self._held -= size
+            self._freed.set()
+        await self._client.send(line)
 
     def _done(self, deferred: Deferred, task: asyncio.Task[None]) -> None:
         deferred.action.close()  # a task that was cancelled before it began never came to it
         self._tasks.discard(task)
-        self._held -= deferred.size
+        if task in self._talking:
+            self._talking.discard(task)
+        else:
+            self._held -= deferred.size
         self._freed.set()
         if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, BrokenPipeError):
             logger.error("a message could not be relayed", exc_info=error)
@@ -232,8 +257,9 @@ async def relay(
     Raises:
         BrokenPipeError: the client is gone.
     """
-    upstream = Lane(Side.CLIENT, client_in, server_in, client_out, judge)
-    downstream = Lane(Side.SERVER, server_out, client_out, server_in, judge)
+    hang_up = HangUp()
+    upstream = Lane(Side.CLIENT, client_in, server_in, client_out, judge, hang_up)
+    downstream = Lane(Side.SERVER, server_out, client_out, server_in, judge, hang_up)
 
     async def up() -> None:
         try:

@@ -131,6 +131,7 @@ def _entry(entry: EntryDecision, limit: int) -> dict[str, Any]:
             "verdict": entry.verdict,
             "blocked": entry.blocked or None,
             "reasons": [_clean(reason, limit) for reason in entry.reasons[:MAX_REASONS]] or None,
+            "asked": [*entry.asked[:MAX_REASONS]] or None,
             "duration_ms": round(entry.duration_ms, 3),
         }
     )
