@@ -136,12 +136,55 @@ def test_tools_get_an_input_schema_when_the_config_says_so(run: Any, config: str
     assert [tool.get("inputSchema") for tool in tools] == schemas
 
 
+ASKING = """
+from midspan_sdk import hookimpl, validator
+
+@validator(events=["tools/call"], phase="request")
+async def consent(payload, ask):
+    return await ask("May it run?") is not None
+
+@hookimpl
+def midspan_interceptors():
+    return [consent]
+"""
+
+
+def test_a_user_who_does_not_answer_in_time_is_waited_for_no_longer(tmp_path: Path, log: Path) -> None:
+    settings, plugin = tmp_path / "midspan.toml", tmp_path / "asking.py"
+    settings.write_text("[gateway]\nask_timeout = '50ms'\n", encoding="utf-8")
+    plugin.write_text(ASKING, encoding="utf-8")
+    words = ["--config", str(settings), "--plugin-file", str(plugin), "--", *server_command(log)]
+    command = [sys.executable, "-m", "midspan", "run", *words]
+    hello = request(0, "initialize", {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}})
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(hello + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == 0
+        process.stdin.write(CALL + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["method"] == "elicitation/create"
+        answers = [json.loads(process.stdout.readline())]
+        if "method" in answers[0]:  # the client is told that the question is void
+            answers.append(json.loads(process.stdout.readline()))
+        process.stdin.close()
+    answer = answers[-1]["result"]
+    assert answer["isError"]
+    assert "did not answer" in answer["content"][0]["text"]
+    assert b"tools/call" not in log.read_bytes()
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [
         ("[gateway]\ndenials = 'silence'", ":2: gateway.denials: must be 'result' or 'error'"),
         ("[gateway]\ndenial_detail = 'all'", ":2: gateway.denial_detail: must be 'none', 'rule' or 'reason'"),
         ("[gateway]\nexpose_interceptors = 'yes'", ":2: gateway.expose_interceptors: must be a valid boolean"),
+        (
+            "[gateway]\nask_timeout = 90",
+            ':2: gateway.ask_timeout: must be a duration with its unit, such as "250ms", "1.5s" or "2m"',
+        ),
         ("[gateway]\ndenial = 'error'", ":2: gateway.denial: unknown key; did you mean 'denials'?"),
         ("gateway = true", ":1: gateway: must be a table"),
         ("[gatway]\n", ":1: gatway: unknown key; did you mean 'gateway'?"),

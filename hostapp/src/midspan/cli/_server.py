@@ -161,6 +161,7 @@ class _TowardsClients(TypedDict, total=False):
     denials: Denials
     expose_interceptors: bool
     coerce_input_schemas: bool
+    ask_timeout: float
 
 
 def _towards_clients(config: Config | None, server: str | None = None) -> _TowardsClients:
@@ -170,12 +171,14 @@ def _towards_clients(config: Config | None, server: str | None = None) -> _Towar
     from midspan.interception import Denials
 
     table = config.gateway(server)
-    denials = Denials(detail=table.denial_detail, form=table.denials)
-    return {
-        "denials": denials,
+    said: _TowardsClients = {
+        "denials": Denials(detail=table.denial_detail, form=table.denials),
         "expose_interceptors": table.expose_interceptors,
         "coerce_input_schemas": table.coerce_input_schemas,
     }
+    if table.ask_timeout is not None:
+        said["ask_timeout"] = table.ask_timeout / 1000
+    return said
 
 
 def _headers(lines: tuple[str, ...]) -> dict[str, str]:

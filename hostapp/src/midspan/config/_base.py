@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
 
+from midspan.config._durations import milliseconds
 from midspan.config._tables import NAME, NAME_FORM
 
 
@@ -15,6 +16,7 @@ def _name(name: str) -> str:
     return name
 
 
+Milliseconds = Annotated[int, BeforeValidator(milliseconds)]
 TableName = Annotated[StrictStr, AfterValidator(_name), Field(json_schema_extra={"pattern": f"^{NAME.pattern}$"})]
 
 

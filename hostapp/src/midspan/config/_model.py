@@ -6,12 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr
 
-from midspan.config._base import Table, TableName
-from midspan.config._durations import milliseconds
+from midspan.config._base import Milliseconds, Table, TableName
 from midspan.config._resolved import DenialAs, DenialDetail
 from midspan.config._servers import ServerTable
 
-Milliseconds = Annotated[int, BeforeValidator(milliseconds)]
 Int32 = Annotated[StrictInt, Field(ge=-(2**31), le=2**31 - 1)]
 
 
@@ -96,12 +94,15 @@ class GatewayTable(Table):
         expose_interceptors: serve the interceptors to clients, which may then list and invoke them.
         coerce_input_schemas: give `{"type": "object"}` as `inputSchema` to tools that a server lists without one, which
             many clients refuse.
+        ask_timeout: time for a user to answer what an interceptor asks, in milliseconds; in the file a duration such as
+            "90s". By default five minutes.
     """
 
     denials: DenialAs = "result"
     denial_detail: DenialDetail = "rule"
     expose_interceptors: StrictBool = False
     coerce_input_schemas: StrictBool = False
+    ask_timeout: Milliseconds | None = None
 
 
 class Settings(Table):

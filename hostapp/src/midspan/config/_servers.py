@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from midspan._web import field_names, field_value
-from midspan.config._base import Table
+from midspan.config._base import Milliseconds, Table
 from midspan.config._resolved import DenialAs, DenialDetail, RemoteServer, Restart, StdioServer, Transport
 from midspan.config._server_rules import (
     Rule,
@@ -87,6 +87,7 @@ class ServerTable(Table):
         denial_detail: as `denials`.
         expose_interceptors: as `denials`.
         coerce_input_schemas: as `denials`.
+        ask_timeout: as `denials`.
     """
 
     command: Annotated[StrictStr, _text(program)] | None = None
@@ -106,6 +107,7 @@ class ServerTable(Table):
     denial_detail: DenialDetail | None = None
     expose_interceptors: StrictBool | None = None
     coerce_input_schemas: StrictBool | None = None
+    ask_timeout: Milliseconds | None = None
 
     @field_validator("args", "env", "cwd", "restart", mode="before")
     @classmethod
