@@ -25,18 +25,16 @@ NO_OPS: Final = """
 from typing import Any
 from midspan_sdk import hookimpl, mutator, validator
 
-@validator(events=["*"], phase="both")
-def looks(payload: dict[str, Any]) -> None:
-    return None
-
-@mutator(events=["*"], phase="both")
-def leaves(payload: dict[str, Any]) -> None:
-    return None
+def no_op(kind: Any, number: int) -> Any:
+    def does_nothing(payload: dict[str, Any]) -> None:
+        return None
+    return kind(events=["*"], phase="both", name=f"{kind.__name__}-{number}")(does_nothing)
 
 @hookimpl
 def midspan_interceptors() -> list[Any]:
-    return [looks, leaves]
+    return [no_op(kind, number) for kind in (validator, mutator) for number in range(EACH)]
 """
+"""As many validators as mutators that do nothing; `EACH` is put before."""
 POLICY: Final = """
 [plugins.policy]
 enabled = true
@@ -54,8 +52,9 @@ class Files:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._no_ops = folder / "no_ops.py"
-        self._no_ops.write_text(NO_OPS)
+        self._no_ops = {count: folder / f"no_ops_{count}.py" for count in (2, 10)}
+        for count, file in self._no_ops.items():
+            file.write_text(f"EACH = {count // 2}\n{NO_OPS}")
         self._policy = folder / "policy.toml"
         self._policy.write_text(POLICY)
         self.environment: dict[str, str] = {
@@ -66,10 +65,8 @@ class Files:
 
     def options(self) -> dict[str, list[str]]:
         """Return midspan's options by the name of the row."""
-        return {
-            "midspan, relay only": [],
-            "midspan, 2 no-ops": ["--plugin-file", str(self._no_ops)],
-        }
+        no_ops = {f"midspan, {count} no-ops": ["--plugin-file", str(file)] for count, file in self._no_ops.items()}
+        return {"midspan, relay only": [], **no_ops}
 
     def options_at_rest(self) -> dict[str, list[str]]:
         """Return the options to measure memory with."""
