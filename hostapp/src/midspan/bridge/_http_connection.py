@@ -36,7 +36,6 @@ from midspan.http import (
 )
 from midspan.relay import (
     CONNECTION_CLOSED,
-    EDGE,
     INTERNAL_ERROR,
     METHOD_NOT_FOUND,
     JSONFaultError,
@@ -273,7 +272,7 @@ class HTTPConnection:
         if response.status < 300 and kind == _EVENT_STREAM:
             await self._events(response, cursor, exchange)
             return
-        body, tail = await self._body(response)
+        body, tail = await response.read(self._limit)
         if response.status >= 300:
             await self._refused(response.status, body, exchange)
         elif tail is not None:
@@ -281,20 +280,6 @@ class HTTPConnection:
         elif kind == "application/json" and body.strip():
             await self._give(one_line(body), exchange)
         await self._fail(exchange, INTERNAL_ERROR, f"the server gave no answer (HTTP {response.status})")
-
-    async def _body(self, response: UpstreamResponse) -> tuple[bytes, bytes | None]:
-        """Read a whole body, or of one that is too long its two ends."""
-        body = bytearray()
-        tail: bytes | None = None
-        async for chunk in response.chunks:
-            if tail is not None:
-                tail = (tail + chunk[-EDGE:])[-EDGE:]
-                continue
-            body += chunk
-            if len(body) > self._limit:
-                tail = bytes(body[-EDGE:])
-                del body[EDGE:]
-        return bytes(body), tail
 
     async def _refused(self, status: int, body: bytes, exchange: Exchange) -> None:
         """Give the error of a refused request: the server's own, or what its status says."""

@@ -25,7 +25,6 @@ from midspan.http._spoken import SpokenTo
 from midspan.http._sse import Event, EventSplitter, OversizedEvent
 from midspan.http._upstream import Upstream, UpstreamResponse
 from midspan.relay import (
-    EDGE,
     INTERNAL_ERROR,
     INVALID_REQUEST,
     Action,
@@ -237,17 +236,7 @@ class JudgedExchange:
     async def _read(self, response: UpstreamResponse, room: Reservation) -> tuple[bytes, bytes | None]:
         """Read a whole body, or of one that is too long its two ends."""
         await self._budget.reserve(room, min(content_length(response.headers) or self._limit, self._limit))
-        body = bytearray()
-        tail: bytes | None = None
-        async for chunk in response.chunks:
-            if tail is not None:
-                tail = (tail + chunk[-EDGE:])[-EDGE:]
-                continue
-            body += chunk
-            if len(body) > self._limit:
-                tail = bytes(body[-EDGE:])
-                del body[EDGE:]
-        return bytes(body), tail
+        return await response.read(self._limit)
 
     async def _decide_on_answer(self, conversation: Conversation, body: bytes) -> Action:
         may_be_anonymous = self._id is not None and b'"error"' in body

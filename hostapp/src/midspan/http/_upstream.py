@@ -21,7 +21,7 @@ from yarl import URL
 
 from midspan.http._errors import RefusedError, UpstreamError
 from midspan.http._headers import Headers, end_to_end, without
-from midspan.relay import INVALID_REQUEST
+from midspan.relay import EDGE, INVALID_REQUEST
 
 _CONNECT_TIMEOUT: Final = 10.0
 _KEPT_IDLE: Final = 2.0
@@ -45,6 +45,30 @@ class UpstreamResponse:
     status: int
     headers: list[tuple[bytes, bytes]]
     chunks: AsyncIterator[bytes]
+
+    async def read(self, limit: int) -> tuple[bytes, bytes | None]:
+        """Read the whole body, or of one that is too long its two ends.
+
+        Args:
+            limit: the longest body in bytes.
+
+        Returns:
+            The body and None; or its first bytes and its last ones.
+
+        Raises:
+            UpstreamError: the server breaks off.
+        """
+        body = bytearray()
+        tail: bytes | None = None
+        async for chunk in self.chunks:
+            if tail is not None:
+                tail = (tail + chunk[-EDGE:])[-EDGE:]
+                continue
+            body += chunk
+            if len(body) > limit:
+                tail = bytes(body[-EDGE:])
+                del body[EDGE:]
+        return bytes(body), tail
 
 
 class _Connector(aiohttp.TCPConnector):
