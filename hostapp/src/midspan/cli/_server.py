@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import click
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from midspan.interception import Denials
     from midspan.relay import RestartWhen
     from midspan_sdk import Chain
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +92,15 @@ class ServerChoice:
         return Gateway(self.command, chain, restart=restart, **_towards_clients(config))
 
 
-def server_options(command: F) -> F:
-    """Add what names a server: the options and `COMMAND`; by the names that `ServerChoice` has."""
+def server_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add what names a server, the options and `COMMAND`: the argument `choice`, a `ServerChoice`."""
+
+    @wraps(function)
+    def chosen(**given: Any) -> None:
+        said = {field.name: given.pop(field.name) for field in fields(ServerChoice)}
+        function(choice=ServerChoice(**said), **given)
+
+    command: Callable[..., None] = chosen
     options = (
         click.option("--url", metavar="URL", help="Guard the server at this URL."),
         click.option(

@@ -28,12 +28,7 @@ def run(
     plugins: tuple[str, ...],
     no_plugins: tuple[str, ...],
     plugin_files: tuple[Path, ...],
-    url: str | None,
-    transport: str | None,
-    headers: tuple[str, ...],
-    server: str | None,
-    restart: str | None,
-    command: tuple[str, ...],
+    choice: ServerChoice,
 ) -> None:
     """Guard an MCP server for the client that started this command, over stdio.
 
@@ -43,9 +38,6 @@ def run(
     In the client's config, put `midspan run [OPTIONS] --` in front of the server's command. The command gets the whole
     environment, the working directory and stderr; its exit code is passed on.
     """
-    choice = ServerChoice(
-        command=command, url=url, transport=transport, headers=headers, server=server, restart=restart
-    )
 
     def guard(streams: tuple[int, int]) -> int:
         from midspan.config import find_config

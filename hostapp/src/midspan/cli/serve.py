@@ -53,12 +53,7 @@ def serve(
     insecure: bool,
     hosts: tuple[str, ...],
     origins: tuple[str, ...],
-    url: str | None,
-    transport: str | None,
-    headers: tuple[str, ...],
-    server: str | None,
-    restart: str | None,
-    command: tuple[str, ...],
+    choice: ServerChoice,
 ) -> None:
     """Guard MCP servers for clients that speak streamable HTTP, at http://HOST:PORT/mcp.
 
@@ -72,9 +67,6 @@ def serve(
     Only this machine reaches the gateway, unless --insecure says otherwise; pages in a browser reach it only from the
     origins that are accepted. SIGTERM and SIGINT stop it.
     """
-    choice = ServerChoice(
-        command=command, url=url, transport=transport, headers=headers, server=server, restart=restart
-    )
     from midspan.config import load_config
     from midspan.gateway import asgi_app
     from midspan.plugins import assemble
