@@ -11,7 +11,7 @@ from typing import Final
 import anyio
 
 from midspan.bridge._opening import IDLE, MOST, Opening
-from midspan.bridge._reading import CANCELLED, check_alone, status_of
+from midspan.bridge._reading import check_alone, status_of
 from midspan.bridge._respond import accepts_events, respond
 from midspan.bridge._shared import SharedConnection, SharedRequest
 from midspan.bridge._stream import Stream
@@ -26,6 +26,7 @@ from midspan.http import (
     principal_of,
 )
 from midspan.relay import (
+    CANCELLED,
     CONNECTION_CLOSED,
     INVALID_REQUEST,
     Connection,

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 
 from midspan.bridge._exchange import Exchange, readdressed
 from midspan.bridge._stamps import Stamps, version_of
-from midspan.bridge._text import LISTEN, cancelled_id, message_of, one_line, outlines, requested
+from midspan.bridge._text import LISTEN, message_of, one_line, outlines, requested
 from midspan.http import (
     HANDSHAKE_VERSIONS,
     REDIRECTS,
@@ -146,21 +146,22 @@ class HTTPConnection:
                 await self._ready.wait()
             if self._lost or self.from_server.closed:
                 raise BrokenPipeError
-            if (cancelled := cancelled_id(message)) is not None and self._abandoned(cancelled, message):
+            cancelled = message.cancels() if message is not None else None
+            if message is not None and cancelled is not None and self._abandoned(cancelled, message):
                 return
             if ids := requested(line, message):
                 await self._begin(Exchange(line, message, ids))
             else:
                 await self._tell(line, message)
 
-    def _abandoned(self, cancelled: MessageId, message: Message | None) -> bool:
+    def _abandoned(self, cancelled: MessageId, message: Message) -> bool:
         """Note that nobody waits for an answer any more. Return whether the server knows by that already.
 
         So it does since 2026-07-28: closing the response's stream is what cancels a request. What does not tell its
         version itself is of the request's; without one, the session tells, which that era does not have.
         """
         exchange = self._exchanges.get(cancelled)
-        version = version_of(message) if message is not None else None
+        version = version_of(message)
         if version is None and exchange is not None and exchange.message is not None:
             version = version_of(exchange.message)
         closes = version not in HANDSHAKE_VERSIONS if version is not None else self._version is None

@@ -15,6 +15,7 @@ from midspan.http import (
     Headers,
     RefusedError,
     check,
+    is_identity,
     media_type,
     value,
     values,
@@ -31,8 +32,6 @@ from midspan.relay import (
     read,
 )
 from midspan_sdk.events import INITIALIZE
-
-CANCELLED: Final = "notifications/cancelled"
 
 _CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
 _STATUS: Final = {
@@ -59,7 +58,7 @@ def read_message(client: Client, body: bytes) -> tuple[Message, bytes]:
     types = values(client.headers, b"content-type")
     if len(types) != 1 or media_type(types[0]) != "application/json":
         raise RefusedError(415, INVALID_REQUEST, "the body must be application/json")
-    if any(encoding.lower() not in (b"", b"identity") for encoding in values(client.headers, b"content-encoding")):
+    if not is_identity(client.headers):
         raise RefusedError(415, INVALID_REQUEST, "an encoded body cannot be read; send it without")
     try:
         document = read(body)

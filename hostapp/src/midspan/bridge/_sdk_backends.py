@@ -44,7 +44,6 @@ from midspan_sdk.events import TOOLS_LIST
 
 logger = logging.getLogger("midspan.gateway")
 
-_CANCELLED: Final = "notifications/cancelled"
 _END: Final = 2.0
 """Seconds that a transport, or a server in this process, may take to end."""
 
@@ -261,8 +260,8 @@ class SDKConnection:
             self._listings.add(read_message.id)
         if read_message.kind == "request" and read_message.id is not None:
             self._owed.add(read_message.id)
-        elif read_message.method == _CANCELLED:
-            self._settle(as_id(read_message.params_or_empty().get("requestId")))
+        elif (cancelled := read_message.cancels()) is not None:
+            self._settle(cancelled)
         return SessionMessage(message, ClientMessageMetadata(headers=headers) if headers else None)
 
     async def _refuse(self, line: bytes, error: Exception) -> None:

@@ -10,10 +10,9 @@ import secrets
 from dataclasses import dataclass
 from typing import Final
 
-from midspan.bridge._reading import CANCELLED
 from midspan.bridge._stream import Stream
 from midspan.bridge._text import one_line, outlined
-from midspan.http import RefusedError
+from midspan.http import REQUEST_CANCELLED, RefusedError
 from midspan.relay import (
     CONNECTION_CLOSED,
     INVALID_REQUEST,
@@ -39,8 +38,6 @@ _KEPT_BYTES: Final = 8 * 1024 * 1024
 """How many finished streams can still be resumed, and how many bytes they have together."""
 _MOST_PENDING: Final = 1000
 """How many requests of a session may wait for their answers."""
-_WAS_CANCELLED: Final = -32800
-"""What servers over HTTP answer a cancelled request with in these revisions: its stream ends with an answer only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +137,9 @@ class Session:
             BrokenPipeError: the server is gone.
         """
         await self._inbox.send(line)
-        cancelled = as_id(message.params_or_empty().get("requestId")) if message.method == CANCELLED else None
+        cancelled = message.cancels()
         if cancelled is not None:
-            self._fail(cancelled, _WAS_CANCELLED, "Request cancelled")
+            self._fail(cancelled, REQUEST_CANCELLED, "Request cancelled")
 
     def stream(self, number: int) -> Stream | None:
         """Return a stream that can be resumed; 0 is what answers no request."""

@@ -13,11 +13,11 @@ import itertools
 import logging
 from typing import Final, Self
 
-from midspan.bridge._reading import CANCELLED
 from midspan.bridge._splice import Span, spans, splice
 from midspan.bridge._stamps import Stamps
 from midspan.bridge._text import LISTEN, outlined
 from midspan.relay import (
+    CANCELLED,
     CONNECTION_CLOSED,
     METHOD_NOT_FOUND,
     Connection,

@@ -13,7 +13,7 @@ from typing import Final, Self
 from urllib.parse import urljoin, urlsplit
 
 from midspan._web import url_fault
-from midspan.bridge._text import LISTEN, cancelled_id, message_of, one_line, outlines, requested
+from midspan.bridge._text import LISTEN, message_of, one_line, outlines, requested
 from midspan.http import (
     REDIRECTS,
     Event,
@@ -211,7 +211,7 @@ class SSEConnection:
                 self._subscriptions.update(ids)
             for message_id in ids:
                 self._given_up.pop(message_id, None)
-            if (cancelled := cancelled_id(message)) is not None:
+            if message is not None and (cancelled := message.cancels()) is not None:
                 self._settle(cancelled)  # it may stay without an answer
             try:
                 async with self._posting.request("POST", _POST, line) as response:

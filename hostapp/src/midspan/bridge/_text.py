@@ -9,14 +9,12 @@ from midspan.relay import (
     Message,
     MessageId,
     Outline,
-    as_id,
     classify,
     outline_of,
     outlines_of_value,
     read,
 )
 
-CANCELLED: Final = "notifications/cancelled"
 LISTEN: Final = "subscriptions/listen"
 """Its answer comes with the end of the subscription, so nobody waits for it."""
 
@@ -79,10 +77,3 @@ def requested(line: bytes, message: Message | None) -> list[MessageId]:
     if message is not None:
         return [message.id] if message.kind == "request" and message.id is not None else []
     return [one.id for one in outlines(line) if one.is_call and one.id is not None]
-
-
-def cancelled_id(message: Message | None) -> MessageId | None:
-    """Return the id of the request that a message cancels; None when it is no cancellation."""
-    if message is None or message.method != CANCELLED:
-        return None
-    return as_id(message.params_or_empty().get("requestId"))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from midspan.exposing._following import Following
 from midspan.interception import PROTOCOL_VERSION_KEY
 from midspan.relay import (
+    CANCELLED,
     INVALID_PARAMS,
     INVALID_REQUEST,
     Action,
@@ -21,7 +22,6 @@ from midspan.relay import (
     MessageId,
     OversizedLine,
     Side,
-    as_id,
     classify,
     error_message,
     object_or_empty,
@@ -38,7 +38,6 @@ logger = logging.getLogger("midspan.gateway")
 
 SERVED: Final = frozenset({LIST_METHOD, INVOKE_METHOD})
 _INTRODUCTIONS: Final = frozenset({INITIALIZE, SERVER_DISCOVER})
-_CANCELLED: Final = "notifications/cancelled"
 _WORDS: Final = (b"interceptor", b"initialize", b"discover", b"cancelled", b"\\u")
 """One of these is in every line of a client that is of interest here; behind `\\u` a letter may hide."""
 _ANSWER_WORDS: Final = (b"capabilities", b"\\u")
@@ -81,8 +80,8 @@ class ExposingJudge:
             return self._judge.judge(side, line)
         if message.method in SERVED:
             return self._serve(message, fault, len(line))
-        if message.method == _CANCELLED:
-            cancelled = as_id(message.params_or_empty().get("requestId"))
+        if message.method == CANCELLED:
+            cancelled = message.cancels()
             if cancelled in self._invoked:
                 self._invoked.discard(cancelled)
                 return Action(cancels=cancelled)  # the server never saw the request, so it need not hear of its end

@@ -36,8 +36,9 @@ from midspan.http._conversations import (
 from midspan.http._errors import ClientGoneError, HTTPRelayError, RefusedError, UpstreamError
 from midspan.http._front import Endpoint, Front
 from midspan.http._guard import Guard, is_loopback
-from midspan.http._headers import Headers, media_type, value, values
+from midspan.http._headers import Headers, is_identity, media_type, value, values
 from midspan.http._idle import IdleMap
+from midspan.http._judged import REQUEST_CANCELLED
 from midspan.http._relay import HTTPRelay
 from midspan.http._response_check import REDIRECTS, shown_url
 from midspan.http._sse import Event, EventSplitter, OversizedEvent
@@ -54,6 +55,7 @@ __all__ = [
     "NAME_HEADER",
     "PARAM_PREFIX",
     "REDIRECTS",
+    "REQUEST_CANCELLED",
     "SESSION_HEADER",
     "TARGETS",
     "VERSION_HEADER",
@@ -82,6 +84,7 @@ __all__ = [
     "decode",
     "encode",
     "id_in",
+    "is_identity",
     "is_loopback",
     "is_public",
     "is_stateless",

@@ -47,6 +47,11 @@ def media_type(content_type: bytes | None) -> str:
     return "" if content_type is None else content_type.partition(b";")[0].strip().lower().decode("latin-1")
 
 
+def is_identity(headers: Headers) -> bool:
+    """Tell whether a body is not encoded."""
+    return all(encoding.lower() in (b"", b"identity") for encoding in values(headers, b"content-encoding"))
+
+
 def content_length(headers: Headers) -> int | None:
     """Return the declared length of the body in bytes, or None when none is declared or it is no number."""
     declared = value(headers, b"content-length")

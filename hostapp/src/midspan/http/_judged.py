@@ -19,7 +19,7 @@ from midspan.http._client import JSON_TYPE, Client
 from midspan.http._conversation import CancelledRequestError, Conversation
 from midspan.http._conversations import SESSION_HEADER, Conversations, is_stateless
 from midspan.http._errors import RefusedError, UpstreamError
-from midspan.http._headers import Headers, content_length, media_type, value, values, without
+from midspan.http._headers import Headers, content_length, is_identity, media_type, value, values, without
 from midspan.http._response_check import check_response
 from midspan.http._spoken import SpokenTo
 from midspan.http._sse import Event, EventSplitter, OversizedEvent
@@ -147,7 +147,7 @@ class JudgedExchange:
         types = values(self._client.headers, b"content-type")
         if len(types) != 1 or not _is_plain_json(types[0]):
             raise RefusedError(415, INVALID_REQUEST, "the body must be application/json in UTF-8")
-        if not _is_identity(self._client.headers):
+        if not is_identity(self._client.headers):
             raise RefusedError(415, INVALID_REQUEST, "an encoded body cannot be judged; send it without")
 
     def _check_headers(self) -> None:
@@ -190,9 +190,9 @@ class JudgedExchange:
             self._note_session(conversation, response)
             content_type = value(response.headers, b"content-type")
             kind = media_type(content_type)
-            if kind == _EVENT_STREAM and _is_identity(response.headers):
+            if kind == _EVENT_STREAM and is_identity(response.headers):
                 await self._stream(conversation, response)
-            elif kind == _JSON and _is_identity(response.headers):
+            elif kind == _JSON and is_identity(response.headers):
                 await self._json(conversation, response)
             else:
                 await self._other(response, content_type or b"")
@@ -353,10 +353,6 @@ def _is_plain_json(content_type: bytes) -> bool:
     _, _, parameters = content_type.partition(b";")
     found = [parameter.strip().lower() for parameter in parameters.split(b";") if parameter.strip()]
     return media_type(content_type) == _JSON and set(found) <= {b"charset=utf-8", b'charset="utf-8"'}
-
-
-def _is_identity(headers: Headers) -> bool:
-    return all(encoding.lower() in (b"", b"identity") for encoding in values(headers, b"content-encoding"))
 
 
 def _is_message(body: bytes) -> bool:

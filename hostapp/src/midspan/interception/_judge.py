@@ -23,6 +23,7 @@ from midspan.interception._questions import Questions
 from midspan.interception._rounds import Parts, Rounds
 from midspan.interception._tools import LearntTools, learns_tools
 from midspan.relay import (
+    CANCELLED,
     INTERNAL_ERROR,
     INVALID_REQUEST,
     Action,
@@ -34,7 +35,6 @@ from midspan.relay import (
     OversizedLine,
     Side,
     Voice,
-    as_id,
     classify,
     error_message,
     object_or_empty,
@@ -57,7 +57,6 @@ _KEPT_CANCELLED: Final = 1024
 _KEPT_SETTLED: Final = 64
 _KEPT_SETTLED_BYTES: Final = 4 * 1024 * 1024
 _INITIALIZE: Final = "initialize"
-_CANCELLED: Final = "notifications/cancelled"
 
 
 class _Pending:
@@ -518,7 +517,7 @@ class ChainJudge:
     # Notifications
 
     def _notification(self, side: Side, message: Message, line: bytes, fault: str | None) -> Action | Deferred:
-        if message.method == _CANCELLED:
+        if message.method == CANCELLED:
             return self._cancelled(side, message, line)
         direction = _direction(side)
         if not self._chain.concerns(message.method, "request", direction):
@@ -530,7 +529,7 @@ class ChainJudge:
         return _now(work)
 
     def _cancelled(self, side: Side, message: Message, line: bytes) -> Action:
-        cancelled = as_id(message.params_or_empty().get("requestId"))
+        cancelled = message.cancels()
         if cancelled is not None and self._requests[side].cancelled(cancelled):
             return Action(cancels=cancelled)  # the other side never saw the request, so it need not hear of its end
         if cancelled is not None and side is Side.CLIENT:

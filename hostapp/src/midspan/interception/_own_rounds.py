@@ -19,6 +19,7 @@ from midspan.interception._questions import CANNOT
 from midspan.interception._seal import PREFIX, BrokenSealError, ExpiredSealError
 from midspan.relay import INTERNAL_ERROR, INVALID_PARAMS, JSONFaultError, MessageId, error_message, object_or_empty
 from midspan_sdk import AskError, InvocationContext, Question, Reply
+from midspan_sdk.events import ELICITATION_CREATE
 
 logger = logging.getLogger("midspan.gateway")
 
@@ -103,9 +104,7 @@ class Round:
 
     def put(self, message_id: MessageId, questions: Sequence[Question]) -> dict[str, Any]:
         """Return the answer that puts these questions."""
-        requests = {
-            question.key: {"method": "elicitation/create", "params": form_of(question)} for question in questions
-        }
+        requests = {question.key: {"method": ELICITATION_CREATE, "params": form_of(question)} for question in questions}
         theirs = {key: self.params[key] for key in (_STATE, _RESPONSES) if key in self.params}
         state = self._sealed([*requests], theirs, self._asking.timeout)
         if len(state) > _MOST_STATE:

@@ -16,8 +16,9 @@ from typing import Any, Final
 import anyio
 
 from midspan.interception._asking import form_of, reply_of
-from midspan.relay import Message, MessageId, Voice, write
+from midspan.relay import CANCELLED, Message, MessageId, Voice, write
 from midspan_sdk import AskError, Question, Reply
+from midspan_sdk.events import ELICITATION_CREATE
 
 logger = logging.getLogger("midspan.gateway")
 
@@ -100,7 +101,7 @@ class Questions:
         return reply_of(question, result)
 
     async def _answer_of(self, message_id: str, opened: _Open, question: Question, voice: Voice) -> object:
-        request = {"jsonrpc": "2.0", "id": message_id, "method": "elicitation/create", "params": form_of(question)}
+        request = {"jsonrpc": "2.0", "id": message_id, "method": ELICITATION_CREATE, "params": form_of(question)}
         try:
             async with asyncio.timeout(self._timeout):
                 await voice.say(write(request))
@@ -146,6 +147,6 @@ class Questions:
 
 async def _take_back(message_id: str, reason: str, voice: Voice) -> None:
     params: dict[str, Any] = {"requestId": message_id, "reason": reason}
-    line = write({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+    line = write({"jsonrpc": "2.0", "method": CANCELLED, "params": params})
     with anyio.move_on_after(_FAREWELL, shield=True), contextlib.suppress(BrokenPipeError):
         await voice.say(line)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from midspan.interception._deciding import Deciding
-from midspan.relay import INVALID_REQUEST, JSONFaultError, object_or_empty
+from midspan.relay import INVALID_REQUEST, JSONFaultError, check_spelling, object_or_empty
 from midspan_sdk import ChainExecutionResult, Exchange, InvocationContext
 from midspan_sdk.events import ELICITATION_CREATE, ROOTS_LIST, SAMPLING_CREATE_MESSAGE
 from midspan_sdk.wire import Direction, Phase
@@ -97,7 +97,7 @@ class Rounds:
             return None
         strict = any(self._chain.concerns(kind, phase, direction) for kind in _KINDS)
         if strict:
-            _check_spelling(around, frozenset({name}))
+            check_spelling(around, frozenset({name}))
         entries: object = around.get(name)
         if not isinstance(entries, dict):
             if strict and entries is not None:
@@ -162,7 +162,7 @@ def _question(key: str, entry: object) -> _Part | None:
     method, params = question.get("method"), question.get("params", {})
     if not isinstance(method, str) or not isinstance(params, dict):
         return None
-    _check_spelling(question, _QUESTION)
+    check_spelling(question, _QUESTION)
     return _Part(key, (method,), cast("dict[str, Any]", params))
 
 
@@ -172,12 +172,6 @@ def _answer(key: str, entry: object) -> _Part | None:
     answer = cast("dict[str, Any]", entry)
     kinds = {kind: None for name, kind in _TELLTALE.items() if name in answer}
     return _Part(key, tuple(kinds) or _KINDS, answer)
-
-
-def _check_spelling(value: dict[str, Any], names: frozenset[str]) -> None:
-    folded = {name.casefold() for name in names}
-    if any(key.casefold() in folded for key in value.keys() - names):
-        raise JSONFaultError("a key differs from a protocol key by letter case only", INVALID_REQUEST)
 
 
 def _fault(name: str) -> JSONFaultError:

@@ -21,7 +21,17 @@ from midspan.relay._json import (
     write,
 )
 from midspan.relay._lines import MAX_LINE, OversizedLine, open_reader, open_writer
-from midspan.relay._messages import Message, MessageId, as_id, classify, error_message, id_of, object_or_empty
+from midspan.relay._messages import (
+    CANCELLED,
+    Message,
+    MessageId,
+    as_id,
+    check_spelling,
+    classify,
+    error_message,
+    id_of,
+    object_or_empty,
+)
 from midspan.relay._outline import EDGE, Outline, outline_of, outline_of_text, outlines_of_value
 from midspan.relay._relay import Action, Deferred, Judge, PassAll, Side, relay
 from midspan.relay._run import run_stdio
@@ -30,6 +40,7 @@ from midspan.relay._supervised import NEVER, RestartPolicy, RestartWhen, Supervi
 from midspan.relay._voice import Aside, Say, Voice
 
 __all__ = [
+    "CANCELLED",
     "CONNECTION_CLOSED",
     "EDGE",
     "INTERNAL_ERROR",
@@ -66,6 +77,7 @@ __all__ = [
     "Voice",
     "answer_failed_start",
     "as_id",
+    "check_spelling",
     "claim_standard_streams",
     "classify",
     "error_message",

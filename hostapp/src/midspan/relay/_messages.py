@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, Final, Literal, cast
 
 from midspan.relay._json import INVALID_REQUEST, JSONFaultError
+
+CANCELLED: Final = "notifications/cancelled"
 
 MessageId = str | int | float
 Kind = Literal["request", "notification", "result", "error"]
@@ -49,12 +52,16 @@ class Message:
         if key == "error":
             return {"error": payload}
         if key == "params":
-            _check_spelling(payload, _OPERANDS)
+            check_spelling(payload, _OPERANDS)
         return payload
 
     def params_or_empty(self) -> dict[str, Any]:
         """Return `params`, or an empty object when there is none or it is none."""
         return object_or_empty(self.envelope.get("params"))
+
+    def cancels(self) -> MessageId | None:
+        """Return the id of the request that this cancels; None when it is no cancellation, or names none."""
+        return as_id(self.params_or_empty().get("requestId")) if self.method == CANCELLED else None
 
     def with_payload(self, payload: dict[str, Any]) -> dict[str, Any]:
         """Return the envelope with another payload, everything else as it was.
@@ -83,7 +90,7 @@ def classify(value: Any) -> Message:
     if not isinstance(value, dict):
         raise JSONFaultError("a message must be an object", INVALID_REQUEST)
     envelope = cast("dict[str, Any]", value)
-    _check_spelling(envelope, _ENVELOPE)
+    check_spelling(envelope, _ENVELOPE)
     message_id: object = envelope.get("id")
     if "method" in envelope:
         if "result" in envelope or "error" in envelope:
@@ -101,14 +108,22 @@ def classify(value: Any) -> Message:
     return Message(envelope, "error", None if message_id is None else _checked_id(message_id), "")
 
 
-def _check_spelling(value: dict[str, Any], names: frozenset[str]) -> None:
+def check_spelling(value: dict[str, Any], names: frozenset[str]) -> None:
     """Refuse a key that only a reader who ignores letter case takes for one of these names.
 
     Some JSON libraries do, by default, so that the server would obey what the judge took for an unknown key.
+
+    Raises:
+        JSONFaultError: there is one.
     """
-    for key in value.keys() - names:
-        if key.casefold() in names:
-            raise JSONFaultError("a key differs from a protocol key by letter case only", INVALID_REQUEST)
+    others = value.keys() - names
+    if others and any(key.casefold() in _folded(names) for key in others):
+        raise JSONFaultError("a key differs from a protocol key by letter case only", INVALID_REQUEST)
+
+
+@lru_cache
+def _folded(names: frozenset[str]) -> frozenset[str]:
+    return frozenset(name.casefold() for name in names)
 
 
 def _checked_id(value: object) -> MessageId:

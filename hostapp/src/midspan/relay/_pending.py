@@ -7,7 +7,7 @@ from typing import Final
 
 from midspan.relay._json import JSONFaultError, read, write
 from midspan.relay._lines import OversizedLine
-from midspan.relay._messages import Message, MessageId, as_id, classify
+from midspan.relay._messages import CANCELLED, Message, MessageId, classify
 from midspan.relay._outline import Outline, outline_of, outline_of_text, quick_id
 
 _KEPT: Final = 10_000
@@ -29,8 +29,8 @@ class PendingRequests:
         outline = outline_of(line)
         if outline.is_call and outline.id is not None:
             self._open(write(outline.id))
-        elif b"notifications/cancelled" in line and (message := message_in(line)) is not None:
-            cancelled = as_id(message.params_or_empty().get("requestId"))
+        elif CANCELLED.encode() in line and (message := message_in(line)) is not None:
+            cancelled = message.cancels()
             if cancelled is not None:
                 self._ids.pop(write(cancelled), None)
 
