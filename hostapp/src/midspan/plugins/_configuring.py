@@ -20,7 +20,7 @@ def configure(plugin: Plugin, instance: str, model: type[BaseModel] | None, conf
 
     Raises:
         PluginError: the table does not fit the model, is not empty though there is none, or refers to a variable or
-            file that is not there; names the file, the key and what is accepted there. Several such are `ProblemsError`.
+            file that is not there; names the file, the key and what is accepted there. Several are `ProblemsError`.
     """
     settings = config.plugins.get(instance)
     written = settings.config if settings is not None else {}
