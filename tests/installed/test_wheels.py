@@ -285,4 +285,4 @@ def test_a_config_that_the_stranger_refuses_stops_the_start(product: Product, tm
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert f"plugin 'acme-shout' ({STRANGER} 3.2): {config}:" in line
-    assert "plugins.acme-shout.config.word: must be a valid string" in line
+    assert "plugins.acme-shout.config.word: must be a text, in quotes" in line

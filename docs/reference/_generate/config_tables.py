@@ -13,8 +13,8 @@ from midspan.config import keys_of, type_text
 
 _ACCEPTED = {
     "config": "table",
-    "env": "table of text",
-    "headers": "table of text",
+    "env": "table of texts",
+    "headers": "table of texts",
     "hooks": "list of tables",
     "interceptors": "table of tables",
     "max_message": 'size: `"64MiB"`, `"10MB"`, or a whole number of bytes',

@@ -2,77 +2,30 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 
-_HEADING = re.compile(r"(Args|Attributes|Returns|Raises)(, [a-z ]+)?:")
-_ENTRY = re.compile(r"([A-Za-z_][\w.*]*): (.*)", re.DOTALL)
+from midspan._docstrings import Docstring  # pyright: ignore[reportPrivateUsage] - the one parser, which is no API
+
 _TITLES = {"Args": "Arguments"}
+_ENTRY = re.compile(r"([A-Za-z_][\w.*]*): (.*)", re.DOTALL)
 
 
-class Docstring:
-    """A docstring, taken apart.
-
-    Attributes:
-        text: what stands before and between the sections.
-        sections: lines of each section by its heading.
-    """
-
-    def __init__(self, documented: object) -> None:
-        lines = (inspect.getdoc(documented) or "").splitlines()
-        text: list[str] = []
-        self.sections: dict[str, list[str]] = {}
-        current: list[str] | None = None
-        for line in lines:
-            if _HEADING.fullmatch(line):
-                current = self.sections.setdefault(line.removesuffix(":"), [])
-            elif current is not None and (line.startswith("    ") or not line):
-                current.append(line)
-            else:
-                current = None
-                text.append(line)
-        self.text = "\n".join(text).strip()
-
-    def entries(self, heading: str) -> dict[str, str]:
-        """Return a section's entries, `name: meaning`, each on one line."""
-        found: dict[str, str] = {}
-        for entry in _paragraphs(self.sections.get(heading, [])):
-            match = _ENTRY.fullmatch(entry)
-            if match is None:
-                raise ValueError(f"{heading}: no entry: {entry!r}")
-            found[match[1]] = match[2]
-        return found
-
-    def markdown(self, *, leave_out: tuple[str, ...] = ()) -> str:
-        """Return all of it but the sections to leave out."""
-        parts = [self.text]
-        for heading, lines in self.sections.items():
-            if heading in leave_out:
-                continue
-            word, comma, rest = heading.partition(",")
-            title = f"{_TITLES.get(word, word)}{comma}{rest}"
-            items = _paragraphs(lines)
-            entries = [_ENTRY.fullmatch(item) for item in items]
-            if all(entries):
-                listed = [f"- `{entry[1]}`: {entry[2]}" for entry in entries if entry]
-                parts.append("\n".join([f"{title}:", "", *listed]))
-            else:
-                parts.append("\n\n".join([f"{title}: {items[0]}", *items[1:]]))
-        return "\n\n".join(part for part in parts if part)
-
-
-def _paragraphs(lines: list[str]) -> list[str]:
-    """Join continuation lines: what is indented further, or follows without an entry of its own."""
-    found: list[str] = []
-    for line in lines:
-        text = line[4:]
-        if not text:
+def markdown(docstring: Docstring, *, leave_out: tuple[str, ...] = ()) -> str:
+    """Return all of a docstring but the sections to leave out."""
+    parts = [docstring.text]
+    for heading in docstring.sections:
+        if heading in leave_out:
             continue
-        if found and (text.startswith(" ") or not _ENTRY.match(text)):
-            found[-1] += f" {text.strip()}"
+        word, comma, rest = heading.partition(",")
+        title = f"{_TITLES.get(word, word)}{comma}{rest}"
+        items = docstring.paragraphs(heading)
+        entries = [_ENTRY.fullmatch(item) for item in items]
+        if all(entries):
+            listed = [f"- `{entry[1]}`: {entry[2]}" for entry in entries if entry]
+            parts.append("\n".join([f"{title}:", "", *listed]))
         else:
-            found.append(text.strip())
-    return found
+            parts.append("\n\n".join([f"{title}: {items[0]}", *items[1:]]))
+    return "\n\n".join(part for part in parts if part)
 
 
 def cell(text: str) -> str:

@@ -10,7 +10,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any, Literal, cast, get_args, get_origin
 
-from docstrings import Docstring, cell
+from docstrings import cell, markdown
 from pydantic import BaseModel
 from signatures import annotation_text, signature_of
 
@@ -67,7 +67,7 @@ def _symbol(name: str, value: object) -> str:
         return _class(name, value)
     if callable(value):
         shown = signature_of(name, cast("Callable[..., Any]", value))
-        return f"### `{name}`\n\n```text\n{shown}\n```\n\n{Docstring(value).markdown()}"
+        return f"### `{name}`\n\n```text\n{shown}\n```\n\n{markdown(Docstring(value))}"
     return f"### `{name}`\n\n`{value!r}`"
 
 
@@ -76,11 +76,11 @@ def _class(name: str, value: type[Any], *, members: bool = True) -> str:
     parts = [f"### `{name}`"]
     fields = _fields(value)
     if fields:
-        parts += [docstring.markdown(leave_out=_FIELD_SECTIONS), _field_table(fields, docstring.entries("Attributes"))]
+        parts += [markdown(docstring, leave_out=_FIELD_SECTIONS), _field_table(fields, docstring.entries("Attributes"))]
     else:
         if _is_for_callers(value, docstring):
             parts.append(f"```text\n{signature_of(name, value.__init__, method=True, result=False)}\n```")
-        parts.append(docstring.markdown())
+        parts.append(markdown(docstring))
     if members:
         parts += [_member(member, each) for member, each in _members(value).items()]
     return "\n\n".join(part for part in parts if part)
@@ -160,10 +160,10 @@ def _member(name: str, member: object) -> str:
     getter = _getter(member)
     if getter is not None:
         returns = annotation_text(inspect.signature(getter).return_annotation)
-        return f"#### `.{name}: {returns}`\n\n{Docstring(getter).markdown()}"
+        return f"#### `.{name}: {returns}`\n\n{markdown(Docstring(getter))}"
     method = cast("Callable[..., Any]", member)
     shown = signature_of(f".{name}", method, method=True)
-    return f"#### `.{name}()`\n\n```text\n{shown}\n```\n\n{Docstring(method).markdown()}"
+    return f"#### `.{name}()`\n\n```text\n{shown}\n```\n\n{markdown(Docstring(method))}"
 
 
 def _getter(member: object) -> Callable[..., Any] | None:

@@ -180,7 +180,7 @@ def test_a_user_who_does_not_answer_in_time_is_waited_for_no_longer(tmp_path: Pa
     [
         ("[gateway]\ndenials = 'silence'", ":2: gateway.denials: must be 'result' or 'error'"),
         ("[gateway]\ndenial_detail = 'all'", ":2: gateway.denial_detail: must be 'none', 'rule' or 'reason'"),
-        ("[gateway]\nexpose_interceptors = 'yes'", ":2: gateway.expose_interceptors: must be a valid boolean"),
+        ("[gateway]\nexpose_interceptors = 'yes'", ":2: gateway.expose_interceptors: must be true or false"),
         (
             "[gateway]\nask_timeout = 90",
             ':2: gateway.ask_timeout: must be a duration with its unit, such as "250ms", "1.5s" or "2m"',

@@ -101,9 +101,9 @@ def test_a_text_without_variables_stays_as_it_is(text: str, tmp_path: Path) -> N
             "mcpServers.x: needs `command`, the program to start, or `url`, the endpoint to connect to",
         ),
         ({"x": {"command": "x", "url": "http://h/"}}, "mcpServers.x: has both `command` and `url`; give one of them"),
-        ({"x": {"command": ["s3cr3t"]}}, "mcpServers.x.command: must be a valid string"),
-        ({"x": {"command": "x", "args": [1]}}, "mcpServers.x.args[0]: must be a valid string"),
-        ({"x": {"command": "x", "env": {"A": 1}}}, "mcpServers.x.env.A: must be a valid string"),
+        ({"x": {"command": ["s3cr3t"]}}, "mcpServers.x.command: must be a text, in quotes"),
+        ({"x": {"command": "x", "args": [1]}}, "mcpServers.x.args[0]: must be a text, in quotes"),
+        ({"x": {"command": "x", "env": {"A": 1}}}, "mcpServers.x.env.A: must be a text, in quotes"),
         (
             {"x": {"url": "http://h/", "headers": {"Host": "s3cr3t"}}},
             "mcpServers.x.headers: has the header 'Host', which the connection makes itself; leave it out",

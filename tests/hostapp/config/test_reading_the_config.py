@@ -92,7 +92,7 @@ def test_the_light_reading_knows_the_same_keys_as_the_model() -> None:
         ("[plugins.pii]\nuse = 'A b'\n", ":2: plugins.pii.use: ", "must be the id of a plugin"),
         ("[plugins.pii]\ndistribution = 3\n", ":2: plugins.pii.distribution: ", "must be the name of a distribution"),
         ("[plugins.pii]\nmode = 'block'\n", ":2: plugins.pii.mode: ", "must be 'active' or 'audit'"),
-        ("[plugins.pii]\nfail_open = 1\n", ":2: plugins.pii.fail_open: ", "must be a valid boolean"),
+        ("[plugins.pii]\nfail_open = 1\n", ":2: plugins.pii.fail_open: ", "must be true or false"),
         ("[plugins.pii]\npriority = 'high'\n", ":2: plugins.pii.priority: ", "must be a whole number, or a table such"),
         ("[plugins.pii]\npriority = true\n", ":2: plugins.pii.priority: ", "must be a whole number, or a table such"),
         (
@@ -103,7 +103,7 @@ def test_the_light_reading_knows_the_same_keys_as_the_model() -> None:
         (
             "[plugins.pii]\npriority = 2147483648\n",
             ":2: plugins.pii.priority: ",
-            "must be less than or equal to",
+            "must be at most",
         ),
         (
             "[plugins.pii]\ntimeout = 250\n",
@@ -125,7 +125,7 @@ def test_the_light_reading_knows_the_same_keys_as_the_model() -> None:
         (
             "[plugins.pii.interceptors.restore]\nhooks = [{ phase = 'both' }]\n",
             ":2: plugins.pii.interceptors.restore.hooks[0].events: ",
-            "is missing; accepted: list of text",
+            "is missing; accepted: list of texts",
         ),
     ],
 )

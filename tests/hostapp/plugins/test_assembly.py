@@ -150,9 +150,9 @@ def test_two_instances_with_an_interceptor_of_a_given_name_collide_and_both_are_
 @pytest.mark.parametrize(
     ("table", "place", "words"),
     [
-        ("limit = 'many'", ":3: plugins.guard.config.limit: ", "must be a valid integer"),
+        ("limit = 'many'", ":3: plugins.guard.config.limit: ", "must be a whole number"),
         ("word = ['rm']", ":3: plugins.guard.config.word: ", "unknown key; did you mean 'words'?"),
-        ("words = ['a', 3]", ":3: plugins.guard.config.words[1]: ", "must be a valid string"),
+        ("words = ['a', 3]", ":3: plugins.guard.config.words[1]: ", "must be a text, in quotes"),
         ("inner = { dpth = 2 }", ":3: plugins.guard.config.inner.dpth: ", "unknown key; did you mean 'depth'?"),
         ("inner = 3", ":3: plugins.guard.config.inner: ", "must be a table"),
     ],
@@ -168,7 +168,7 @@ def test_a_wrong_config_names_file_table_key_and_what_is_accepted(
 def test_a_missing_value_says_what_is_accepted_and_that_there_is_no_file(refused: Callable[..., PluginError]) -> None:
     error = refused(SOURCE.replace('words: list[str] = ["rm"]', "words: list[str]"))
     assert error.problem.startswith(
-        "plugins.guard.config.words: is missing; accepted: list of text; there is no config file"
+        "plugins.guard.config.words: is missing; accepted: list of texts; there is no config file"
     )
 
 

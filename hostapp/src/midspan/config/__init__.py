@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from midspan.config._faults import Fault, fault_of, faults_of, keys_of, type_text, unknown_key
     from midspan.config._filling import Filled, filled
     from midspan.config._load import Config, load_config, validated
+    from midspan.config._meanings import meanings_of
     from midspan.config._model import (
         AuditTable,
         GatewayTable,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         Settings,
     )
     from midspan.config._resolved import RemoteServer, StdioServer
+    from midspan.config._schema import config_schema
     from midspan.config._servers import ConnectionTable, ServerTable
     from midspan.config._values import expand
 
@@ -64,6 +66,7 @@ __all__ = [
     "ServerTable",
     "Settings",
     "StdioServer",
+    "config_schema",
     "expand",
     "fault_of",
     "faults_of",
@@ -72,6 +75,7 @@ __all__ = [
     "in_scope",
     "keys_of",
     "load_config",
+    "meanings_of",
     "plugin_tables",
     "read_source",
     "servers_from_client_json",
@@ -102,12 +106,14 @@ _HEAVY = {
     "ServerTable": "_servers",
     "Settings": "_model",
     "StdioServer": "_resolved",
+    "config_schema": "_schema",
     "expand": "_values",
     "fault_of": "_faults",
     "faults_of": "_faults",
     "filled": "_filling",
     "keys_of": "_faults",
     "load_config": "_load",
+    "meanings_of": "_meanings",
     "servers_from_client_json": "_client_json",
     "type_text": "_faults",
     "unknown_key": "_faults",

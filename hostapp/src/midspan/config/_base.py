@@ -6,7 +6,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
 
+from midspan.config import _durations, _sizes
 from midspan.config._durations import milliseconds
+from midspan.config._sizes import size
 from midspan.config._tables import NAME, NAME_FORM
 
 
@@ -16,7 +18,12 @@ def _name(name: str) -> str:
     return name
 
 
-Milliseconds = Annotated[int, BeforeValidator(milliseconds)]
+_DurationText = Annotated[str, Field(json_schema_extra={"title": "duration", "pattern": _durations.PATTERN})]
+_SizeText = Annotated[str, Field(json_schema_extra={"title": "size", "pattern": _sizes.PATTERN})]
+_Bytes = Annotated[int, Field(json_schema_extra={"title": "bytes", "minimum": 1})]
+
+Milliseconds = Annotated[int, BeforeValidator(milliseconds, json_schema_input_type=_DurationText)]
+Size = Annotated[int, BeforeValidator(size, json_schema_input_type=_SizeText | _Bytes)]
 TableName = Annotated[StrictStr, AfterValidator(_name), Field(json_schema_extra={"pattern": f"^{NAME.pattern}$"})]
 
 

@@ -90,7 +90,7 @@ def _table(name: str, value: object, source: ConfigSource) -> ServerTable:
     try:
         return ServerTable.model_validate(table)
     except ValidationError as error:
-        fault = fault_of(error, ServerTable)
+        fault = fault_of(error, ServerTable, table)
         raise source.error(fault.problem, *place, *fault.keys) from error
 
 

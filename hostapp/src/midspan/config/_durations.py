@@ -7,6 +7,10 @@ from decimal import Decimal
 
 _DURATION = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,9})?)\s*(?P<unit>ms|s|m|h)", re.ASCII)
 _MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+PATTERN = r"^\s*([0-9]{1,9}(\.0{1,9})?\s*ms|[0-9]{1,9}(\.[0-9]{1,3}0{0,6})?\s*s|[0-9]{1,9}(\.[0-9]{1,9})?\s*[mh])\s*$"
+"""What a duration looks like, as far as a JSON Schema can tell: that it is above zero, and how many decimals a minute may
+have, it cannot."""
+
 FORM = 'a duration with its unit, such as "250ms", "1.5s" or "2m"'
 
 
@@ -30,3 +34,9 @@ def milliseconds(value: object) -> int:
     if exact <= 0 or exact != int(exact):
         raise ValueError("must be a whole number of milliseconds above zero")
     return int(exact)
+
+
+def duration_text(value: int) -> str:
+    """Write milliseconds as the file has them, in the largest unit that needs no fraction: `5000` is `5s`."""
+    unit = max((unit for unit in _MILLISECONDS if value % _MILLISECONDS[unit] == 0), key=_MILLISECONDS.__getitem__)
+    return f"{value // _MILLISECONDS[unit]}{unit}"

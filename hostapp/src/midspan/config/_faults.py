@@ -1,28 +1,42 @@
-"""What is wrong with a table, in words: pydantic's errors as one sentence for the operator."""
+"""What is wrong with a table, in words: pydantic's errors as one sentence each for the operator."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Final, Literal, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, RootModel, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
+from midspan.config._wording import (
+    KINDS_OF_LISTS,
+    KINDS_OF_LITERALS,
+    KINDS_OF_MISSING,
+    KINDS_OF_UNKNOWN,
+    LIST,
+    MISSING,
+    UNKNOWN,
+    in_words,
+)
 from midspan.errors import did_you_mean
 
-_WORDS: dict[type, str] = {
-    bool: "true or false",
-    int: "whole number",
-    float: "number",
-    str: "text",
-    PurePath: "path",
+Keys = tuple[str | int, ...]
+
+_WORDS: dict[type, tuple[str, str]] = {
+    bool: ("true or false", "true or false"),
+    int: ("whole number", "whole numbers"),
+    float: ("number", "numbers"),
+    str: ("text", "texts"),
+    PurePath: ("path", "paths"),
 }
-_TABLE_TYPES = frozenset({"model_type", "dict_type", "dataclass_type", "model_attributes_type"})
+_MUST_BE: Final = "must be "
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,26 +48,106 @@ class Fault:
         problem: what, and what is accepted; never the value that stands there.
     """
 
-    keys: tuple[str | int, ...]
+    keys: Keys
     problem: str
 
 
-def fault_of(error: ValidationError, model: type[BaseModel]) -> Fault:
+def fault_of(error: ValidationError, model: type[BaseModel], data: object = None) -> Fault:
     """Say what the first fault is, and how many there are beside it."""
-    first, *others = faults_of(error, model)
+    first, *others = faults_of(error, model, data)
     return replace(first, problem=f"{first.problem} (and {len(others)} more)") if others else first
 
 
-def faults_of(error: ValidationError, model: type[BaseModel]) -> list[Fault]:
-    """Say what all faults are, unknown keys first: a misspelt key is the cause of the one that is missing."""
-    details = error.errors(include_url=False, include_input=False, include_context=False)
-    details.sort(key=lambda detail: detail["type"] != "extra_forbidden")
-    return [_fault(detail["type"], detail["msg"], detail["loc"], model) for detail in details]
+def faults_of(error: ValidationError, model: type[BaseModel], data: object = None) -> list[Fault]:
+    """Say what all faults are, unknown keys first: a misspelt key is the cause of the one that is missing.
+
+    Args:
+        error: what pydantic raised.
+        model: what was to be validated.
+        data: the table that was validated. With it a value that may be of several types is one fault, which names them
+            all; without, pydantic's names of the types are taken for keys.
+    """
+    details = error.errors(include_url=False)
+    details.sort(key=lambda detail: detail["type"] not in KINDS_OF_UNKNOWN)
+    faults: list[Fault] = []
+    for keys, group in _by_place(details, data).items():
+        alternatives = _nearest_alternative(group)
+        if all(one.depth == 0 for one in alternatives):
+            faults.append(Fault(keys=keys, problem=_joined(_problem(one.detail, model) for one in alternatives)))
+        else:
+            faults += [Fault(keys=one.keys, problem=_problem(one.detail, model)) for one in alternatives]
+    return list(dict.fromkeys(faults))
 
 
-def _fault(kind: str, message: str, place: tuple[str | int, ...], model: type[BaseModel]) -> Fault:
-    keys = tuple(key for key in place if key != "[key]")
-    return Fault(keys=keys, problem=_problem(kind, message, model, keys))
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Found:
+    """An error of pydantic's.
+
+    Attributes:
+        detail: the error.
+        keys: where, as the file has it.
+        alternative: which type of a value that may be of several it was held to; None when there is one only.
+        depth: how many keys below that value it is.
+    """
+
+    detail: ErrorDetails
+    keys: Keys
+    alternative: str | int | None
+    depth: int
+
+
+def _by_place(details: Iterable[ErrorDetails], data: object) -> dict[Keys, list[_Found]]:
+    """Group errors by where they are; those below a value that may be of several types by where that value is."""
+    groups: dict[Keys, list[_Found]] = {}
+    for detail in details:
+        found, place = _found(detail, data)
+        groups.setdefault(place, []).append(found)
+    return groups
+
+
+def _found(detail: ErrorDetails, data: object) -> tuple[_Found, Keys]:
+    parts = tuple(part for part in detail["loc"] if part != "[key]")
+    if data is None:
+        return _Found(detail=detail, keys=parts, alternative=None, depth=0), parts
+    keys: Keys = ()
+    place: Keys | None = None
+    alternative: str | int | None = None
+    for index, part in enumerate(parts):
+        is_there, inner = _step(data, part)
+        is_last = index == len(parts) - 1
+        if is_there or (is_last and detail["type"] in KINDS_OF_MISSING):
+            keys, data = (*keys, part), inner
+        elif place is None:
+            # What is no key of the file is pydantic's name for a type that the value may be of.
+            place, alternative = keys, part
+    place = keys if place is None else place
+    return _Found(detail=detail, keys=keys, alternative=alternative, depth=len(keys) - len(place)), place
+
+
+def _step(data: object, part: str | int) -> tuple[bool, object]:
+    if isinstance(data, Mapping):
+        table = cast("Mapping[str | int, object]", data)
+        return part in table, table.get(part)
+    if isinstance(data, list | tuple) and isinstance(part, int):
+        elements = cast("Sequence[object]", data)
+        return part < len(elements), elements[part] if part < len(elements) else None
+    return False, None
+
+
+def _nearest_alternative(group: Sequence[_Found]) -> Sequence[_Found]:
+    """Choose among the types that a value may be of the one that it nearly is, if any: the fault is deeper inside."""
+    alternatives: dict[str | int | None, list[_Found]] = {}
+    for one in group:
+        alternatives.setdefault(one.alternative, []).append(one)
+    if len(alternatives) == 1:
+        return group
+    inside = [found for found in alternatives.values() if all(one.depth > 0 for one in found)]
+    return min(inside, key=len) if inside else [one for one in group if one.depth == 0]
+
+
+def _joined(problems: Iterable[str]) -> str:
+    first, *others = dict.fromkeys(problems)
+    return " or ".join([first, *(other.removeprefix(_MUST_BE) for other in others)])
 
 
 def unknown_key(model: type[BaseModel], table: Mapping[str, Any]) -> Fault | None:
@@ -84,46 +178,62 @@ def keys_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def type_text(annotation: object) -> str:
-    """Say what a field takes, in the words of a TOML file: `list of text`, `whole number`."""
+    """Say what a field takes, in the words of a TOML file: `list of texts`, `whole number`."""
+    return _type_text(annotation, many=False)
+
+
+def _type_text(annotation: object, *, many: bool) -> str:
     annotation = _inner(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return " or ".join(json.dumps(value, default=str) for value in arguments)
     if origin in (Union, UnionType):
-        texts = dict.fromkeys(type_text(argument) for argument in arguments if argument is not type(None))
+        texts = dict.fromkeys(_type_text(one, many=many) for one in arguments if one is not type(None))
         return " or ".join(texts)
     kind = origin if isinstance(origin, type) else annotation
     if not isinstance(kind, type):
-        return "value"
+        return "values" if many else "value"
     if issubclass(kind, BaseModel | Mapping):
-        return "table"
+        return "tables" if many else "table"
     if issubclass(kind, list | tuple | AbstractSet):
         members = [argument for argument in arguments if argument is not Ellipsis]
-        return f"list of {type_text(members[0])}" if len(set(members)) == 1 else "list"
-    return next((word for known, word in _WORDS.items() if issubclass(kind, known)), kind.__name__)
+        word = "lists" if many else "list"
+        return f"{word} of {_type_text(members[0], many=True)}" if len(set(members)) == 1 else word
+    one, several = next((words for known, words in _WORDS.items() if issubclass(kind, known)), (kind.__name__,) * 2)
+    return several if many else one
 
 
-def _problem(kind: str, message: str, model: type[BaseModel], keys: tuple[str | int, ...]) -> str:
+def _problem(detail: ErrorDetails, model: type[BaseModel]) -> str:
+    kind, keys = detail["type"], tuple(part for part in detail["loc"] if part != "[key]")
     around = _model_at(model, keys[:-1]) if keys else None
     known = keys_of(around) if around is not None else {}
-    if kind == "extra_forbidden":
+    field = known.get(str(keys[-1])) if keys else None
+    if kind in KINDS_OF_UNKNOWN:
         return _unknown(str(keys[-1]), list(known))
-    if kind == "missing":
-        field = known.get(str(keys[-1]))
-        return f"is missing; accepted: {type_text(field.annotation)}" if field else "is missing"
-    if kind in _TABLE_TYPES:
-        return "must be a table"
-    sentence = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    return sentence.replace("Input should be", "must be").replace("Input should", "must")
+    if kind in KINDS_OF_MISSING:
+        return f"{MISSING}; accepted: {type_text(field.annotation)}" if field else MISSING
+    if kind in KINDS_OF_LISTS:
+        accepted = type_text(field.annotation) if field else "list"
+        return f"{_MUST_BE}a {accepted}" if accepted.startswith("list") else LIST
+    sentence = in_words(kind, detail["msg"], detail.get("ctx", _NOTHING))
+    if kind in KINDS_OF_LITERALS:
+        return sentence + _nearest(detail["input"], sentence)
+    return sentence
+
+
+def _nearest(value: object, sentence: str) -> str:
+    # Names what is accepted, never the value.
+    accepted = sentence.removeprefix(_MUST_BE).replace(" or ", ", ").split(", ")
+    return did_you_mean(value, [one.strip("'") for one in accepted]) if isinstance(value, str) else ""
 
 
 def _unknown(key: str, known: list[str]) -> str:
     if not known:
-        return "unknown key"
-    return "unknown key" + (did_you_mean(key, known) or f"; known here: {', '.join(sorted(known))}")
+        return UNKNOWN
+    return UNKNOWN + (did_you_mean(key, known) or f"; known here: {', '.join(sorted(known))}")
 
 
-def _model_at(model: type[BaseModel], keys: tuple[str | int, ...]) -> type[BaseModel] | None:
+def _model_at(model: type[BaseModel], keys: Keys) -> type[BaseModel] | None:
     """Follow keys through models, mappings and lists to the model that they lead to."""
     place: object = model
     for key in keys:
@@ -133,7 +243,9 @@ def _model_at(model: type[BaseModel], keys: tuple[str | int, ...]) -> type[BaseM
                 return None
             place = _inner(field.annotation)
         elif get_origin(place) in (dict, Mapping, list, tuple, set, frozenset):
-            place = _inner(get_args(place)[-1])
+            place = _inner(get_args(place)[-1] if get_args(place)[-1] is not Ellipsis else get_args(place)[0])
+        elif get_origin(place) in (Union, UnionType):
+            place = next((one for one in get_args(place) if getattr(one, "__name__", None) == key), None)
         else:
             return None
         place = _inner(place)

@@ -6,8 +6,9 @@ guards compare with.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -35,10 +36,22 @@ class Filled:
 
     def without_values(self, text: str) -> str:
         """Return a message in which no value from elsewhere stands."""
-        for value in sorted(self.values, key=len, reverse=True):
-            if len(value) >= _SHORTEST:
-                text = text.replace(value, _SHOWN_AS)
+        shown = {shown for value in self.values for shown in _shown(value)}
+        for value in sorted(shown, key=len, reverse=True):
+            text = text.replace(value, _SHOWN_AS)
         return text
+
+
+def _shown(value: str) -> Iterator[str]:
+    """Yield how a message may show a value: as it is, or written in quotes; folded, or without blanks around it."""
+    for form in (value, value.strip(), value.lower(), value.upper(), value.casefold()):
+        if not form:
+            continue
+        quoted = (repr(form), ascii(form), json.dumps(form), json.dumps(form, ensure_ascii=False))
+        yield from quoted
+        if len(form) >= _SHORTEST:
+            # Messages are one line: what stood between words is one blank there.
+            yield from (form, " ".join(form.split()), *(text[1:-1] for text in quoted))
 
 
 def filled(

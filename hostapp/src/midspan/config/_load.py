@@ -126,7 +126,7 @@ def validated(source: ConfigSource, environ: Mapping[str, str] | None = None) ->
         raise_all([*problems, error])
     except ValidationError as error:
         told = {problem.key for problem in problems}
-        faults = [(fault.problem, _written(source.data, fault.keys)) for fault in faults_of(error, Settings)]
+        faults = [(fault.problem, _written(source.data, fault.keys)) for fault in faults_of(error, Settings, data)]
         found = [source.error(problem, *keys) for problem, keys in dict.fromkeys(faults)]
         raise_all([*problems, *(one for one in found if one.key not in told)])
     else:

@@ -6,11 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictInt, StrictStr
 
-from midspan.config._base import Milliseconds, Table, TableName
+from midspan.config._base import Milliseconds, Size, Table, TableName
 from midspan.config._resolved import DenialAs, DenialDetail
 from midspan.config._scopes import PATTERN, check_pattern
 from midspan.config._servers import ConnectionTable, ServerTable
-from midspan.config._sizes import size
 from midspan.gateway import MAX_MESSAGE
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -31,9 +30,8 @@ def _pattern(text: str) -> str:
     return text
 
 
-ServerPattern = Annotated[StrictStr, AfterValidator(_pattern), Field(json_schema_extra={"pattern": PATTERN.pattern})]
+ServerPattern = Annotated[StrictStr, AfterValidator(_pattern), Field(json_schema_extra={"pattern": f"^{PATTERN.pattern}$"})]
 Scope = Annotated[list[ServerPattern], Field(min_length=1)]
-Size = Annotated[int, BeforeValidator(size)]
 
 
 def _requirement(text: str) -> str:
@@ -52,6 +50,9 @@ def _both_phases(value: object) -> object:
     if isinstance(value, dict | PriorityTable):
         return value  # pyright: ignore[reportUnknownVariableType] - the model checks what is in it
     raise ValueError("must be a whole number, or a table such as { request = 10, response = -10 }")
+
+
+_Priority = BeforeValidator(_both_phases, json_schema_input_type=Int32 | PriorityTable)
 
 
 class HookTable(Table):
@@ -78,7 +79,7 @@ class PolicyTable(Table):
 
     mode: Literal["active", "audit"] | None = None
     fail_open: StrictBool | None = None
-    priority: Annotated[PriorityTable, BeforeValidator(_both_phases)] | None = None
+    priority: Annotated[PriorityTable, _Priority] | None = None
     timeout: Milliseconds | None = None
 
 

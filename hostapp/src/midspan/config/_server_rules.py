@@ -6,10 +6,23 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from midspan._web import URLFault, name_start, url_fault
+from midspan.config._values import NAME as VARIABLE
 from midspan.config._values import absolute
 
 Rule = Callable[[str], object]
 """Raises a `ValueError` of one line when a value cannot be used."""
+
+_VARIABLE: Final = rf"\$\{{{VARIABLE}(:-([^$}}]|\$\$)*)?\}}"
+_ABSOLUTE: Final = r"(/|~|\$\{|[A-Za-z]:[\\/])"
+TEXT_PATTERN: Final = rf"^([^$\x00]|\$\$|{_VARIABLE})*$"
+"""What a text looks like, as far as a JSON Schema can tell, like the next ones: it knows no variable's value."""
+PROGRAM_PATTERN: Final = rf"^([^$\x00]|\$\$|{_VARIABLE})+$"
+SECRET_PATTERN: Final = rf"^(\$file:)?([^$\x00]|\$\$|{_VARIABLE})*$"
+FIELD_PATTERN: Final = rf"^(\$file:)?([^$\x00\r\n]|\$\$|{_VARIABLE})*$"
+FOLDER_PATTERN: Final = rf"^{_ABSOLUTE}"
+URL_PATTERN: Final = r"^([Hh][Tt][Tt][Pp][Ss]?(://[^\s#/?]|\$\{)|\$\{)"
+VARIABLE_NAME_PATTERN: Final = r"^[^=\x00]+$"
+FIELD_NAME_PATTERN: Final = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
 
 _URL_FAULTS: Final = {
     URLFault.NO_URL: "is no URL; give that of the server, like https://example.com/mcp",

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     Field,
     StrictBool,
     StrictStr,
@@ -19,9 +18,17 @@ from pydantic import (
 )
 
 from midspan._web import field_names, field_value
-from midspan.config._base import Milliseconds, Table
+from midspan.config._base import Milliseconds, Size, Table
 from midspan.config._resolved import DenialAs, DenialDetail, RemoteServer, Restart, StdioServer, Transport
 from midspan.config._server_rules import (
+    FIELD_NAME_PATTERN,
+    FIELD_PATTERN,
+    FOLDER_PATTERN,
+    PROGRAM_PATTERN,
+    SECRET_PATTERN,
+    TEXT_PATTERN,
+    URL_PATTERN,
+    VARIABLE_NAME_PATTERN,
     Rule,
     argument,
     endpoint,
@@ -29,7 +36,6 @@ from midspan.config._server_rules import (
     program,
     variable_names,
 )
-from midspan.config._sizes import size
 from midspan.config._source import ConfigSource
 from midspan.config._values import absolute, expand, secret, split_secret, variables
 from midspan.gateway import MAX_MESSAGE
@@ -39,6 +45,10 @@ def _hold(text: str, rule: Rule) -> None:
     """Hold a text to a rule, unless that cannot be told before its variables are known."""
     if not variables(text):
         rule(expand(text, {}))
+
+
+def _looks(pattern: str) -> Any:
+    return Field(json_schema_extra={"pattern": pattern})
 
 
 def _text(rule: Rule) -> AfterValidator:
@@ -66,6 +76,12 @@ def _names(rule: Callable[[Iterable[str]], None]) -> AfterValidator:
     return AfterValidator(check)
 
 
+_VariableName = Annotated[StrictStr, _looks(VARIABLE_NAME_PATTERN)]
+_VariableValue = Annotated[StrictStr, _secret(argument), _looks(SECRET_PATTERN)]
+_FieldName = Annotated[StrictStr, _looks(FIELD_NAME_PATTERN)]
+_FieldValue = Annotated[StrictStr, _secret(field_value), _looks(FIELD_PATTERN)]
+
+
 class ConnectionTable(Table):
     """How a server is started or connected to: either `command` or `url`.
 
@@ -83,15 +99,15 @@ class ConnectionTable(Table):
         headers: header fields for `url`, added to every request.
     """
 
-    command: Annotated[StrictStr, _text(program)] | None = None
-    url: Annotated[StrictStr, _text(endpoint)] | None = Field(default=None, repr=False)
-    args: list[Annotated[StrictStr, _text(argument)]] = Field(default_factory=list, repr=False)
-    env: Annotated[dict[StrictStr, Annotated[StrictStr, _secret(argument)]], _names(variable_names)] = Field(
+    command: Annotated[StrictStr, _text(program), _looks(PROGRAM_PATTERN)] | None = None
+    url: Annotated[StrictStr, _text(endpoint), _looks(URL_PATTERN)] | None = Field(default=None, repr=False)
+    args: list[Annotated[StrictStr, _text(argument), _looks(TEXT_PATTERN)]] = Field(default_factory=list, repr=False)
+    env: Annotated[dict[_VariableName, _VariableValue], _names(variable_names)] = Field(
         default_factory=dict, repr=False
     )
-    cwd: Annotated[StrictStr, _text(folder)] | None = None
+    cwd: Annotated[StrictStr, _text(folder), _looks(FOLDER_PATTERN)] | None = None
     transport: Transport = "http"
-    headers: Annotated[dict[StrictStr, Annotated[StrictStr, _secret(field_value)]], _names(field_names)] = Field(
+    headers: Annotated[dict[_FieldName, _FieldValue], _names(field_names)] = Field(
         default_factory=dict, repr=False
     )
 
@@ -168,7 +184,7 @@ class ServerTable(ConnectionTable):
     """
 
     restart: Restart = "never"
-    max_message: Annotated[int, BeforeValidator(size)] | None = None
+    max_message: Size | None = None
     denials: DenialAs | None = None
     denial_detail: DenialDetail | None = None
     expose_interceptors: StrictBool | None = None

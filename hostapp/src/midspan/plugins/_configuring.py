@@ -45,7 +45,7 @@ def configure(plugin: Plugin, instance: str, model: type[BaseModel] | None, conf
     try:
         return model.model_validate(given.table)
     except ValidationError as error:
-        problems = [refused(fault) for fault in faults_of(error, model)]
+        problems = [refused(fault) for fault in faults_of(error, model, given.table)]
     except Exception as error:  # noqa: BLE001 - a validator of the plugin's model may raise anything
         problems = [refused(Fault(keys=(), problem=f"its model raised {cause_of(error)}"))]
     raise_all(problems)
