@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, cast
 
-from midspan.config._source import ConfigFile, ConfigSource, Keys, read_file
+from midspan.config._places import Keys
+from midspan.config._source import ConfigFile, ConfigSource, read_file
 from midspan.config._values import expand
 from midspan.errors import ConfigError
 
