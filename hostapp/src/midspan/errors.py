@@ -48,7 +48,7 @@ class ConfigError(OperatorError):
         file: the file, or None when there is none.
         key: the dotted key, or None when the whole file is wrong.
         line: the line, counted from 1, or None when it is not known.
-        column: the column in that line, counted from 1, for errors of syntax.
+        column: the column in that line, counted from 1 in characters, or None when it is not known.
     """
 
     def __init__(

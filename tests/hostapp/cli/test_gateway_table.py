@@ -178,19 +178,19 @@ def test_a_user_who_does_not_answer_in_time_is_waited_for_no_longer(tmp_path: Pa
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("[gateway]\ndenials = 'silence'", ":2: gateway.denials: must be 'result' or 'error'"),
-        ("[gateway]\ndenial_detail = 'all'", ":2: gateway.denial_detail: must be 'none', 'rule' or 'reason'"),
-        ("[gateway]\nexpose_interceptors = 'yes'", ":2: gateway.expose_interceptors: must be true or false"),
+        ("[gateway]\ndenials = 'silence'", ":2:1: gateway.denials: must be 'result' or 'error'"),
+        ("[gateway]\ndenial_detail = 'all'", ":2:1: gateway.denial_detail: must be 'none', 'rule' or 'reason'"),
+        ("[gateway]\nexpose_interceptors = 'yes'", ":2:1: gateway.expose_interceptors: must be true or false"),
         (
             "[gateway]\nask_timeout = 90",
-            ':2: gateway.ask_timeout: must be a duration with its unit, such as "250ms", "1.5s" or "2m"',
+            ':2:1: gateway.ask_timeout: must be a duration with its unit, such as "250ms", "1.5s" or "2m"',
         ),
-        ("[gateway]\ndenial = 'error'", ":2: gateway.denial: unknown key; did you mean 'denials'?"),
-        ("gateway = true", ":1: gateway: must be a table"),
-        ("[gatway]\n", ":1: gatway: unknown key; did you mean 'gateway'?"),
+        ("[gateway]\ndenial = 'error'", ":2:1: gateway.denial: unknown key; did you mean 'denials'?"),
+        ("gateway = true", ":1:1: gateway: must be a table"),
+        ("[gatway]\n", ":1:2: gatway: unknown key; did you mean 'gateway'?"),
         (
             "[servers.raw]\ncommand = 'x'\ndenials = 'loud'",
-            ":3: servers.raw.denials: must be 'result' or 'error'",
+            ":3:1: servers.raw.denials: must be 'result' or 'error'",
         ),
     ],
 )

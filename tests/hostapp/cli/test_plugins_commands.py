@@ -133,7 +133,7 @@ def test_show_tells_all_that_a_plugin_contributes(
     assert ["guard.restore", "mutator", "active", "5/0", "yes", "1s", *hooks] in rows
     assert ["guard.tap", "sink", "-", "-", "-", "2.5s", "*", "(response)"] in rows
     assert ["guard.log", "durable"] in rows
-    assert ["words", "list", "of", "text", "default", '["rm"]', "what", "is", "denied"] in rows
+    assert ["words", "list", "of", "texts", "default", '["rm"]', "what", "is", "denied"] in rows
     assert ["strict", "true", "or", "false", "default", "false"] in rows
     assert ["midspan", "guard", "count", "Count", "the", "arguments."] in rows
 
@@ -144,7 +144,7 @@ def test_show_of_a_plugin_that_needs_config_says_which(
     guard()
     text = out(["plugins", "show", "guard"], capsys)
     assert "not known, since they cannot be built: plugins.guard.config.words: is missing; accepted: list of" in text
-    assert ["words", "list", "of", "text", "required", "what", "is", "denied"] in cells(text)
+    assert ["words", "list", "of", "texts", "required", "what", "is", "denied"] in cells(text)
     assert "guard.check" not in text
 
 

@@ -92,59 +92,59 @@ def test_commands_that_need_no_server_work_without_its_variables(
     assert capsys.readouterr().err == ""
 
 
-GOES_WITH_COMMAND = "3: servers.x.{}: goes with `command`; this server has a `url`"
-GOES_WITH_URL = "3: servers.x.{}: goes with `url`; this server has a `command`"
+GOES_WITH_COMMAND = "3:1: servers.x.{}: goes with `command`; this server has a `url`"
+GOES_WITH_URL = "3:1: servers.x.{}: goes with `url`; this server has a `command`"
 WRONG_FILES = [
-    ("[servers]\nx = 3\n", "2: servers.x: must be a table"),
-    ("servers = 3\n", "1: servers: must be a table"),
-    ("[server.x]\n", "1: server: unknown key; did you mean 'servers'?"),
+    ("[servers]\nx = 3\n", "2:1: servers.x: must be a table"),
+    ("servers = 3\n", "1:1: servers: must be a table"),
+    ("[server.x]\n", "1:2: server: unknown key; did you mean 'servers'?"),
     (
         "[servers.Files]\ncommand = 'x'\n",
-        "1: servers.Files: a name takes lower-case letters, digits and hyphens, and starts with a letter",
+        "1:10: servers.Files: a name takes lower-case letters, digits and hyphens, and starts with a letter",
     ),
-    ("[servers.x]\ncomand = 'x'\n", "2: servers.x.comand: unknown key; did you mean 'command'?"),
+    ("[servers.x]\ncomand = 'x'\n", "2:1: servers.x.comand: unknown key; did you mean 'command'?"),
     (
         "[servers.x]\n",
-        "1: servers.x: needs `command`, the program to start, or `url`, the endpoint to connect to",
+        "1:10: servers.x: needs `command`, the program to start, or `url`, the endpoint to connect to",
     ),
     (
         "[servers.x]\ncommand = 'x'\nurl = 'http://h/mcp'\n",
-        "1: servers.x: has both `command` and `url`; give one of them",
+        "1:10: servers.x: has both `command` and `url`; give one of them",
     ),
-    ("[servers.x]\ncommand = ['x']\n", "2: servers.x.command: must be a text, in quotes"),
-    ("[servers.x]\ncommand = ''\n", "2: servers.x.command: must be a program, by its name or path"),
-    ("[servers.x]\ncommand = 'x'\nargs = 'y'\n", "3: servers.x.args: must be a list of texts"),
-    ("[servers.x]\ncommand = 'x'\nargs = ['y', 1]\n", "3: servers.x.args[1]: must be a text, in quotes"),
+    ("[servers.x]\ncommand = ['x']\n", "2:1: servers.x.command: must be a text, in quotes"),
+    ("[servers.x]\ncommand = ''\n", "2:1: servers.x.command: must be a program, by its name or path"),
+    ("[servers.x]\ncommand = 'x'\nargs = 'y'\n", "3:1: servers.x.args: must be a list of texts"),
+    ("[servers.x]\ncommand = 'x'\nargs = ['y', 1]\n", "3:14: servers.x.args[1]: must be a text, in quotes"),
     (
         '[servers.x]\ncommand = "x"\nargs = ["\\u0000"]\n',
-        "3: servers.x.args[0]: must not have a NUL character in it",
+        "3:9: servers.x.args[0]: must not have a NUL character in it",
     ),
-    ("[servers.x]\ncommand = 'x'\nenv = ['A=1']\n", "3: servers.x.env: must be a table"),
-    ("[servers.x]\ncommand = 'x'\nenv = { A = 1 }\n", "3: servers.x.env.A: must be a text, in quotes"),
-    ("[servers.x]\ncommand = 'x'\nenv = { '' = 's3cr3t' }\n", "3: servers.x.env: has a variable with an empty name"),
+    ("[servers.x]\ncommand = 'x'\nenv = ['A=1']\n", "3:1: servers.x.env: must be a table"),
+    ("[servers.x]\ncommand = 'x'\nenv = { A = 1 }\n", "3:9: servers.x.env.A: must be a text, in quotes"),
+    ("[servers.x]\ncommand = 'x'\nenv = { '' = 's3cr3t' }\n", "3:1: servers.x.env: has a variable with an empty name"),
     (
         "[servers.x]\ncommand = 'x'\nenv = { 'A=s3cr3t' = '' }\n",
-        "3: servers.x.env: has a variable whose name is no name, at 'A': no `=` and no NUL there",
+        "3:1: servers.x.env: has a variable whose name is no name, at 'A': no `=` and no NUL there",
     ),
     (
         '[servers.x]\ncommand = "x"\nenv = { A = "s3cr3t\\u0000" }\n',
-        "3: servers.x.env.A: must not have a NUL character in it",
+        "3:9: servers.x.env.A: must not have a NUL character in it",
     ),
     (
         "[servers.x]\ncommand = 'x'\ncwd = 'here'\n",
-        "3: servers.x.cwd: the path must be absolute, or begin with `~`",
+        "3:1: servers.x.cwd: the path must be absolute, or begin with `~`",
     ),
     (
         "[servers.x]\ncommand = 'x'\nrestart = 'sometimes'\n",
-        "3: servers.x.restart: must be 'never', 'on-failure' or 'always'",
+        "3:1: servers.x.restart: must be 'never', 'on-failure' or 'always'",
     ),
     (
         "[servers.x]\ncommand = 'x'\ntransport = 'http'\n",
-        "3: servers.x.transport: goes with `url`; this server has a `command`",
+        "3:1: servers.x.transport: goes with `url`; this server has a `command`",
     ),
     (
         "[servers.x]\ncommand = 'x'\nheaders = {}\n",
-        "3: servers.x.headers: goes with `url`; this server has a `command`",
+        "3:1: servers.x.headers: goes with `url`; this server has a `command`",
     ),
     ("[servers.x]\nurl = 'http://h/'\nargs = []\n", GOES_WITH_COMMAND.format("args")),
     ("[servers.x]\nurl = 'http://h/'\nenv = {}\n", GOES_WITH_COMMAND.format("env")),
@@ -153,64 +153,64 @@ WRONG_FILES = [
         "[servers.x]\nurl = 'http://h/'\nrestart = 'never'\n",
         GOES_WITH_COMMAND.format("restart"),
     ),
-    ("[servers.x]\nurl = 'http://h/'\ntransport = 'ws'\n", "3: servers.x.transport: must be 'http' or 'sse'"),
+    ("[servers.x]\nurl = 'http://h/'\ntransport = 'ws'\n", "3:1: servers.x.transport: must be 'http' or 'sse'"),
     (
         "[servers.x]\nurl = 'ws://h/mcp'\n",
-        "2: servers.x.url: must be the URL of the server, http or https, like https://example.com/mcp",
+        "2:1: servers.x.url: must be the URL of the server, http or https, like https://example.com/mcp",
     ),
     (
         "[servers.x]\nurl = 'http:///mcp'\n",
-        "2: servers.x.url: must be the URL of the server, http or https, like https://example.com/mcp",
+        "2:1: servers.x.url: must be the URL of the server, http or https, like https://example.com/mcp",
     ),
     (
         "[servers.x]\nurl = 'http://u:s3cr3t@h:99999/'\n",
-        "2: servers.x.url: is no URL; give that of the server, like https://example.com/mcp",
+        "2:1: servers.x.url: is no URL; give that of the server, like https://example.com/mcp",
     ),
     (
         "[servers.x]\nurl = 'http://u:s3cr3t@h/'\n",
-        '2: servers.x.url: has credentials in it; send them as a header: headers = { Authorization = "..." }',
+        '2:1: servers.x.url: has credentials in it; send them as a header: headers = { Authorization = "..." }',
     ),
     (
         "[servers.x]\nurl = 'http://h/#s3cr3t'\n",
-        "2: servers.x.url: has a fragment, which is never sent to a server; leave it out",
+        "2:1: servers.x.url: has a fragment, which is never sent to a server; leave it out",
     ),
     (
         "[servers.x]\nurl = 'http://h/'\nheaders = { '' = 'a' }\n",
-        "3: servers.x.headers: has a header with an empty name",
+        "3:1: servers.x.headers: has a header with an empty name",
     ),
     (
         "[servers.x]\nurl = 'http://h/'\nheaders = { 'X-Key: s3cr3t' = '' }\n",
-        "3: servers.x.headers: has a header whose name is no name, at 'X-Key': letters, digits and hyphens, such as "
+        "3:1: servers.x.headers: has a header whose name is no name, at 'X-Key': letters, digits and hyphens, such as "
         '"X-Api-Key"',
     ),
     (
         "[servers.x]\nurl = 'http://h/'\nheaders = { X-Key = 'a', x-key = 's3cr3t' }\n",
-        "3: servers.x.headers: has one header twice, as 'X-Key' and as 'x-key'; case makes no difference",
+        "3:1: servers.x.headers: has one header twice, as 'X-Key' and as 'x-key'; case makes no difference",
     ),
     (
         '[servers.x]\nurl = "http://h/"\nheaders = { A = "s3cr3t\\n" }\n',
-        "3: servers.x.headers.A: must not have a line break or NUL character in it",
+        "3:13: servers.x.headers.A: must not have a line break or NUL character in it",
     ),
     (
         "[servers.x]\nurl = 'http://h/'\nmax_message = '1 megabyte'\n",
-        '3: servers.x.max_message: must be a size with its unit, such as "64MiB", "512KiB" or "10MB", or a whole '
+        '3:1: servers.x.max_message: must be a size with its unit, such as "64MiB", "512KiB" or "10MB", or a whole '
         "number of bytes",
     ),
     (
         "[servers.x]\nurl = 'http://h/'\nmax_message = 0\n",
-        "3: servers.x.max_message: must be a whole number of bytes above zero",
+        "3:1: servers.x.max_message: must be a whole number of bytes above zero",
     ),
     (
         "[servers.x]\ncommand = 'x'\nargs = ['${s3cr3t']\n",
-        "3: servers.x.args[0]: must have {NAME} or {NAME:-default} behind a `$`; write `$$` for the character itself",
+        "3:9: servers.x.args[0]: must have {NAME} or {NAME:-default} behind a `$`; write `$$` for the character itself",
     ),
     (
         "[servers.x]\ncommand = 'x'\nenv = { A = 's3cr3t$' }\n",
-        "3: servers.x.env.A: must have {NAME} or {NAME:-default} behind a `$`; write `$$` for the character itself",
+        "3:9: servers.x.env.A: must have {NAME} or {NAME:-default} behind a `$`; write `$$` for the character itself",
     ),
     (
         "[servers.x]\ncommand = 'x'\nenv = { A = 'file:s3cr3t' }\n",
-        "3: servers.x.env.A: the path must be absolute, or begin with `~`",
+        "3:9: servers.x.env.A: the path must be absolute, or begin with `~`",
     ),
 ]
 
@@ -226,7 +226,7 @@ def test_a_wrong_table_is_one_line_with_its_place_and_what_is_accepted(text: str
 )
 def test_a_header_of_the_connection_itself_is_refused(name: str, tmp_path: Path) -> None:
     text = f"[servers.x]\nurl = 'http://h/'\nheaders = {{ {name} = 'a' }}\n"
-    expected = f"3: servers.x.headers: has the header {name!r}, which the connection makes itself; leave it out"
+    expected = f"3:1: servers.x.headers: has the header {name!r}, which the connection makes itself; leave it out"
     assert line_of_refusal(tmp_path, text) == expected
 
 
@@ -235,39 +235,39 @@ def test_a_header_of_the_connection_itself_is_refused(name: str, tmp_path: Path)
     [
         (
             "command = '${NOT_SET}'",
-            "2: servers.x.command: needs the environment variable NOT_SET, which is not set; set it, or write "
+            "2:1: servers.x.command: needs the environment variable NOT_SET, which is not set; set it, or write "
             "${NOT_SET:-default}",
         ),
         (
             "command = 'x'\nargs = ['y', '${SECRET}${NOT_SET}']",
-            "3: servers.x.args[1]: needs the environment variable NOT_SET, which is not set; set it, or write "
+            "3:14: servers.x.args[1]: needs the environment variable NOT_SET, which is not set; set it, or write "
             "${NOT_SET:-default}",
         ),
-        ("command = '${EMPTY}'", "2: servers.x.command: must be a program, by its name or path"),
-        ("command = 'x'\ncwd = '${SECRET}'", "3: servers.x.cwd: the path must be absolute, or begin with `~`"),
+        ("command = '${EMPTY}'", "2:1: servers.x.command: must be a program, by its name or path"),
+        ("command = 'x'\ncwd = '${SECRET}'", "3:1: servers.x.cwd: the path must be absolute, or begin with `~`"),
         (
             "command = 'x'\nenv = { A = '${WITH_NUL}' }",
-            "3: servers.x.env.A: must not have a NUL character in it",
+            "3:9: servers.x.env.A: must not have a NUL character in it",
         ),
         (
             "command = 'x'\nenv = { A = 'file:${SECRET}' }",
-            "3: servers.x.env.A: the path must be absolute, or begin with `~`",
+            "3:9: servers.x.env.A: the path must be absolute, or begin with `~`",
         ),
         (
             "command = 'x'\nenv = { A = 'file:/not/there/s3cr3t' }",
-            "3: servers.x.env.A: the file that it names cannot be read: No such file or directory",
+            "3:9: servers.x.env.A: the file that it names cannot be read: No such file or directory",
         ),
         (
             "url = '${SECRET}'",
-            "2: servers.x.url: must be the URL of the server, http or https, like https://example.com/mcp",
+            "2:1: servers.x.url: must be the URL of the server, http or https, like https://example.com/mcp",
         ),
         (
             "url = 'https://${WITH_LINES}/mcp'",
-            "2: servers.x.url: is no URL; give that of the server, like https://example.com/mcp",
+            "2:1: servers.x.url: is no URL; give that of the server, like https://example.com/mcp",
         ),
         (
             "url = 'http://h/'\nheaders = { A = 'Bearer ${WITH_LINES}' }",
-            "3: servers.x.headers.A: must not have a line break or NUL character in it",
+            "3:13: servers.x.headers.A: must not have a line break or NUL character in it",
         ),
     ],
 )

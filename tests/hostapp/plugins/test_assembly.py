@@ -150,11 +150,11 @@ def test_two_instances_with_an_interceptor_of_a_given_name_collide_and_both_are_
 @pytest.mark.parametrize(
     ("table", "place", "words"),
     [
-        ("limit = 'many'", ":3: plugins.guard.config.limit: ", "must be a whole number"),
-        ("word = ['rm']", ":3: plugins.guard.config.word: ", "unknown key; did you mean 'words'?"),
-        ("words = ['a', 3]", ":3: plugins.guard.config.words[1]: ", "must be a text, in quotes"),
-        ("inner = { dpth = 2 }", ":3: plugins.guard.config.inner.dpth: ", "unknown key; did you mean 'depth'?"),
-        ("inner = 3", ":3: plugins.guard.config.inner: ", "must be a table"),
+        ("limit = 'many'", ":3:8: plugins.guard.config.limit: ", "must be a whole number"),
+        ("word = ['rm']", ":3:8: plugins.guard.config.word: ", "unknown key; did you mean 'words'?"),
+        ("words = ['a', 3]", ":3:22: plugins.guard.config.words[1]: ", "must be a text, in quotes"),
+        ("inner = { dpth = 2 }", ":3:18: plugins.guard.config.inner.dpth: ", "unknown key; did you mean 'depth'?"),
+        ("inner = 3", ":3:8: plugins.guard.config.inner: ", "must be a table"),
     ],
 )
 def test_a_wrong_config_names_file_table_key_and_what_is_accepted(
@@ -281,7 +281,7 @@ def test_a_policy_that_applies_to_nothing_is_refused(refused: Callable[..., Plug
     source = SOURCE.replace("return [check, restore, listing, tap]", "return [tap]")
     error = refused(source, "[plugins.guard]\nenabled = true\nmode = 'audit'\n")
     assert (
-        ":3: plugins.guard.mode: no interceptor of this plugin takes it, only validators and mutators do"
+        ":3:1: plugins.guard.mode: no interceptor of this plugin takes it, only validators and mutators do"
         in error.problem
     )
 
@@ -384,5 +384,5 @@ def test_a_file_in_the_users_config_folder_is_used_when_none_is_named(
 def test_a_config_that_is_wrong_stops_the_start_before_anything_is_imported(tmp_path: Path) -> None:
     path = tmp_path / "midspan.toml"
     path.write_text("[plugins.policy]\nenabled = true\ntimeout = 3\n")
-    with pytest.raises(ConfigError, match=r"midspan\.toml:3: plugins\.policy\.timeout: must be a duration"):
+    with pytest.raises(ConfigError, match=r"midspan\.toml:3:1: plugins\.policy\.timeout: must be a duration"):
         assemble(config=path)

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from midspan.config._source import ConfigSource, Keys
+from midspan.config._places import Keys
+from midspan.config._source import ConfigSource
 from midspan.config._values import FILE, NAME, expand, secret
 
 _BRACED = re.compile(rf"\$\$\{{|\$\{{(?P<inside>(?:(?P<name>{NAME})(?::-(?P<default>[^}}]*))?\}})?)", re.ASCII)

@@ -15,9 +15,10 @@ from midspan.config._filling import filled
 from midspan.config._find import find_config
 from midspan.config._including import read_source
 from midspan.config._model import GatewayTable, PluginSettings, Settings
+from midspan.config._places import Keys
 from midspan.config._resolved import RemoteServer, StdioServer
 from midspan.config._servers import ServerTable
-from midspan.config._source import ConfigSource, Keys
+from midspan.config._source import ConfigSource
 from midspan.config._tables import PluginTable, plugin_tables
 from midspan.errors import ConfigError, did_you_mean, raise_all
 

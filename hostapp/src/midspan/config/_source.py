@@ -6,9 +6,11 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
+from midspan.config._places import Keys, Places
 from midspan.errors import ConfigError
 
 _PLACE = re.compile(r"\s*\(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")
@@ -17,10 +19,7 @@ _DEEPEST = 100
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-Keys = tuple[str | int, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class ConfigFile:
     """One file as it was read.
 
@@ -35,10 +34,19 @@ class ConfigFile:
     data: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
     def error(self, problem: str, *keys: str | int) -> ConfigError:
-        """Return an error that names this file, the key and, where it can be told, the line."""
-        names = [key for key in keys if isinstance(key, str)]
-        line = next((n for end in range(len(names), 0, -1) if (n := line_of(self.text, names[:end]))), None)
-        return ConfigError(problem, file=self.path, key=dotted(keys) or None, line=line)
+        """Return an error that names this file, the key and where it stands; of a missing one, what is around it."""
+        place = self._places.nearest(keys)
+        return ConfigError(
+            problem,
+            file=self.path,
+            key=dotted(keys) or None,
+            line=place and place.line,
+            column=place and place.column,
+        )
+
+    @cached_property
+    def _places(self) -> Places:
+        return Places(self.text)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +57,7 @@ class ConfigSource:
         files: the file, and then those that it includes, in order.
         data: the TOML of all of them as one.
         origins: for the keys that not the first file holds: which one does, and by which keys.
+        patterns: includes with a glob in them, whose folder may get further files.
     """
 
     files: tuple[ConfigFile, ...] = ()
@@ -56,6 +65,7 @@ class ConfigSource:
     origins: Mapping[Keys, tuple[ConfigFile, Keys]] = field(
         default_factory=dict[Keys, tuple[ConfigFile, Keys]], repr=False
     )
+    patterns: tuple[Path, ...] = ()
 
     @classmethod
     def of(cls, path: Path) -> ConfigSource:
@@ -100,7 +110,8 @@ def read_file(path: Path) -> ConfigFile:
         ConfigError: it cannot be read, is not UTF-8, or is not TOML.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        # Line ends as they are: what TOML does not take for one must not become one.
+        text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError("is not UTF-8 text", file=path) from error
     except OSError as error:
@@ -135,52 +146,7 @@ def _syntax_error(path: Path, text: str, message: str) -> ConfigError:
         return ConfigError(message, file=path)
     problem = message[: place.start()]
     if place["line"] is None:
-        return ConfigError(f"{problem} (at the end of the file)", file=path, line=max(1, len(text.splitlines())))
+        return ConfigError(
+            f"{problem} (at the end of the file)", file=path, line=text.removesuffix("\n").count("\n") + 1
+        )
     return ConfigError(problem, file=path, line=int(place["line"]), column=int(place["column"]))
-
-
-def line_of(text: str, keys: list[str]) -> int | None:
-    """Return the line on which a key, its table's header or the first thing beneath it stands; None when not certain.
-
-    tomllib does not tell lines. Headers and the left sides of assignments are read with it one by one, so that quoting
-    and dotted keys are as in TOML. A key found twice (inside a multi-line text, say) is not certain.
-    """
-    table: list[str] = []
-    found: list[int] = []
-    beneath: list[int] = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        stripped = line.strip()
-        if stripped.startswith("["):
-            header = _path_in(stripped)
-            if header is None:
-                continue
-            table = header
-            place = table
-        else:
-            left, equals, _ = stripped.partition("=")
-            assigned = _path_in(f"{left}= 0") if equals and not stripped.startswith("#") else None
-            if assigned is None:
-                continue
-            place = table + assigned
-        if place == keys:
-            found.append(number)
-        elif place[: len(keys)] == keys:
-            beneath.append(number)
-    if not found:
-        return beneath[0] if beneath else None
-    return found[0] if len(found) == 1 else None
-
-
-def _path_in(line: str) -> list[str] | None:
-    try:
-        value: Any = tomllib.loads(line)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return None
-    path: list[str] = []
-    while isinstance(value, dict | list) and len(cast("dict[str, Any] | list[Any]", value)) == 1:
-        if isinstance(value, list):
-            value = cast("list[Any]", value)[0]
-            continue
-        key, value = next(iter(cast("dict[str, Any]", value).items()))
-        path.append(key)
-    return path or None
