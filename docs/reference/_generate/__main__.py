@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from command_line import commands
-from config_tables import config_table
+from config_tables import config_table, json_schema
 from events_table import event_names
 from handler_tables import parameter_table
 from symbols import constructors, error_tree, hooks, symbols
@@ -33,6 +33,8 @@ _MAKERS: dict[str, Callable[..., str]] = {
     "parameter-table": parameter_table,
     "symbols": symbols,
 }
+_FILES: dict[str, Callable[[], str]] = {"midspan.schema.json": json_schema}
+"""Files that are generated as a whole."""
 
 
 def filled(page: str) -> str:
@@ -50,14 +52,20 @@ def main(arguments: list[str]) -> int:
     stale: list[Path] = []
     for page in sorted(PAGES.glob("*.md")):
         text = page.read_text("utf-8")
-        new = filled(text)
-        if new != text:
-            stale.append(page)
-            if "--check" not in arguments:
-                page.write_text(new, "utf-8")
+        _put(page, filled(text), text, stale, arguments)
+    for name, maker in _FILES.items():
+        file = PAGES / name
+        _put(file, maker(), file.read_text("utf-8") if file.exists() else None, stale, arguments)
     for page in stale:
         print(f"{page.name}: {'not current' if '--check' in arguments else 'written'}")
     return 1 if stale and "--check" in arguments else 0
+
+
+def _put(page: Path, new: str, text: str | None, stale: list[Path], arguments: list[str]) -> None:
+    if new != text:
+        stale.append(page)
+        if "--check" not in arguments:
+            page.write_text(new, "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,58 +1,54 @@
-"""The tables of midspan.toml, from the models that read them."""
+"""The tables of midspan.toml, from the models that read them; and the JSON Schema of the file."""
 
 from __future__ import annotations
 
 import json
 from importlib import import_module
-from typing import cast
+from typing import Any, cast
 
-from docstrings import Docstring, cell
+from docstrings import cell
 from pydantic import BaseModel
 
-from midspan.config import keys_of, type_text
+from midspan.config import config_schema, keys_of, meanings_of, type_text
 
+_DURATION = 'duration: `"250ms"`, `"1.5s"`, `"2m"`'
+_SIZE = 'size: `"64MiB"`, `"10MB"`, or a whole number of bytes'
 _ACCEPTED = {
+    "ask_timeout": _DURATION,
+    "chain_timeout": _DURATION,
     "config": "table",
     "env": "table of texts",
     "headers": "table of texts",
     "hooks": "list of tables",
     "interceptors": "table of tables",
-    "max_message": 'size: `"64MiB"`, `"10MB"`, or a whole number of bytes',
+    "levels": 'table of "debug", "info", "warning" or "error"',
+    "max_message": _SIZE,
+    "max_payload": _SIZE,
     "plugins": "table of tables",
     "priority": "whole number, or `{ request = 10, response = -10 }`",
-    "timeout": 'duration: `"250ms"`, `"1.5s"`, `"2m"`',
+    "timeout": _DURATION,
 }
 """Where the model's type does not say what stands in the file, because it is read in two forms or with units."""
 
-_DEFAULTS = {"max_message": '`"64MiB"`'}
-"""Where the model's default is the value after it was read."""
-
-_MEANINGS = {
-    "max_message": "the longest message.",
-    "timeout": "deadline.",
-    "request": "in the request phase.",
-    "response": "in the response phase.",
-}
-"""Where the model's docstring speaks of the value after it was read, or of the whole table."""
+_MEANINGS = {"request": "in the request phase.", "response": "in the response phase."}
+"""Where the model's docstring speaks of the whole table."""
 
 
 def config_table(model_name: str) -> str:
     """Return a row for each key of a table."""
     model = cast("type[BaseModel]", getattr(import_module("midspan.config"), model_name))
-    meanings = {key: text for owner in reversed(model.__mro__) for key, text in _attributes(owner).items()}
+    meanings = meanings_of(model)
+    written: dict[str, Any] = config_schema()["$defs"][model_name]["properties"]
     rows = ["| key | accepts | default | meaning |", "|---|---|---|---|"]
     for key, field in keys_of(model).items():
         accepted = _ACCEPTED.get(key) or type_text(field.annotation)
-        default = field.get_default(call_default_factory=False)
-        shown = "required" if field.is_required() else _DEFAULTS.get(key) or _toml(default)
-        meaning = _MEANINGS.get(key) or meanings.get(key, "")
+        default = written[key].get("default")
+        shown = "required" if field.is_required() else "" if default is None else f"`{json.dumps(default)}`"
+        meaning = _MEANINGS.get(key) or meanings[key]
         rows.append(f"| `{key}` | {cell(accepted)} | {shown} | {cell(meaning)} |")
     return "\n".join(rows)
 
 
-def _attributes(owner: type[object]) -> dict[str, str]:
-    return Docstring(owner).entries("Attributes") if owner.__module__.startswith("midspan.") else {}
-
-
-def _toml(value: object) -> str:
-    return f"`{json.dumps(value)}`" if isinstance(value, int | float | str) else ""
+def json_schema() -> str:
+    """Return the JSON Schema of the config file."""
+    return json.dumps(config_schema(), indent=2, ensure_ascii=False) + "\n"

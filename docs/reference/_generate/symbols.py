@@ -14,6 +14,7 @@ from docstrings import cell, markdown
 from pydantic import BaseModel
 from signatures import annotation_text, signature_of
 
+from midspan._docstrings import Docstring  # pyright: ignore[reportPrivateUsage] - the one parser, which is no API
 from midspan_sdk import errors, hookspecs, wire
 
 _FIELD_SECTIONS = ("Attributes",)

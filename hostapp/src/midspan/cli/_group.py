@@ -13,6 +13,7 @@ from midspan.cli._output import print_error
 from midspan.errors import OperatorError, did_you_mean, operator_error_in
 
 COMMANDS = {
+    "config": ("Find, begin and describe the config file.", "midspan.cli.config:config_group"),
     "demo": ("See it work: a server, a client and the gateway between them.", "midspan.cli.demo:demo"),
     "interceptors": ("Serve interceptors over the wire protocol.", "midspan.cli.interceptors:interceptors"),
     "plugins": ("List installed plugins, show what they contribute.", "midspan.cli.plugins:plugins_group"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from midspan._lazy import lazily
-from midspan.config._find import CONFIG_NAME, CONFIG_VARIABLE, find_config, user_config
+from midspan.config._find import CONFIG_NAME, CONFIG_VARIABLE, config_place, find_config, user_config
 from midspan.config._including import read_source
 from midspan.config._scopes import in_scope, unmatched
 from midspan.config._source import ConfigFile, ConfigSource
@@ -66,6 +66,7 @@ __all__ = [
     "ServerTable",
     "Settings",
     "StdioServer",
+    "config_place",
     "config_schema",
     "expand",
     "fault_of",

@@ -39,8 +39,13 @@ class Filled:
         """Return a message in which no value from elsewhere stands."""
         shown = {shown for value in self.values for shown in _shown(value)}
         for value in sorted(shown, key=len, reverse=True):
-            text = text.replace(value, _SHOWN_AS)
+            quote = value[0] if _is_quoted(value) else ""
+            text = text.replace(value, f"{quote}{_SHOWN_AS}{quote}")
         return text
+
+
+def _is_quoted(text: str) -> bool:
+    return len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
 
 
 def _shown(value: str) -> Iterator[str]:

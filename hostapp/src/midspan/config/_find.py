@@ -25,14 +25,19 @@ def find_config(named: Path | None = None) -> Path | None:
     """
     if named is not None:
         return _existing(named, "--config")
-    if variable := os.environ.get(CONFIG_VARIABLE):
-        path = Path(variable).expanduser()
-        if not path.is_absolute():
-            # A relative path would be looked up in the working directory.
-            raise ConfigError(f"{CONFIG_VARIABLE} must be an absolute path, not {variable!r}")
+    if (path := _variable_config()) is not None:
         return _existing(path, CONFIG_VARIABLE)
     path = user_config()
     return path if path is not None and path.exists() else None
+
+
+def config_place() -> Path | None:
+    """Return where the config file is looked for when none is named, whether one is there or not.
+
+    Raises:
+        ConfigError: `MIDSPAN_CONFIG` is not an absolute path.
+    """
+    return _variable_config() or user_config()
 
 
 def user_config() -> Path | None:
@@ -42,6 +47,17 @@ def user_config() -> Path | None:
     folder = Path(click.get_app_dir("midspan"))
     # Without a home the folder is relative (`~/.config`, literally), thus in the working directory.
     return folder / CONFIG_NAME if folder.is_absolute() else None
+
+
+def _variable_config() -> Path | None:
+    variable = os.environ.get(CONFIG_VARIABLE)
+    if not variable:
+        return None
+    path = Path(variable).expanduser()
+    if not path.is_absolute():
+        # A relative path would be looked up in the working directory.
+        raise ConfigError(f"{CONFIG_VARIABLE} must be an absolute path, not {variable!r}")
+    return path
 
 
 def _existing(path: Path, named_by: str) -> Path:
