@@ -102,9 +102,13 @@ class PluginError(OperatorError):
 
     def with_hint(self, hint: str) -> PluginError:
         """Return the same error with a remark after it: what to do."""
+        return self.with_problem(f"{self.problem} ({hint})")
+
+    def with_problem(self, problem: str) -> PluginError:
+        """Return an error of the same plugin that says something else."""
         return PluginError(
             self.plugin,
-            f"{self.problem} ({hint})",
+            problem,
             instance=self.instance,
             distribution=self.distribution,
             version=self.version,

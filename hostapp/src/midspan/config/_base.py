@@ -9,12 +9,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from midspan.config import _durations, _sizes
 from midspan.config._durations import milliseconds
 from midspan.config._sizes import size
-from midspan.config._tables import NAME, NAME_FORM
+from midspan.config._tables import NAME, name_form
 
 
 def _name(name: str) -> str:
     if not NAME.fullmatch(name):
-        raise ValueError(NAME_FORM)
+        raise ValueError(name_form(name))
     return name
 
 

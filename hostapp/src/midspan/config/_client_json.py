@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from midspan.config._faults import fault_of
 from midspan.config._servers import ServerTable
 from midspan.config._source import ConfigSource
-from midspan.config._tables import NAME, NAME_FORM
+from midspan.config._tables import NAME, name_form
 from midspan.config._values import FILE
 from midspan.config._values import NAME as VARIABLE
 from midspan.errors import ConfigError
@@ -79,7 +79,7 @@ def _object(value: object, source: ConfigSource, *place: str) -> dict[str, Any]:
 def _table(name: str, value: object, source: ConfigSource) -> ServerTable:
     place = (TOP_KEY, name)
     if not NAME.fullmatch(name):
-        raise source.error(NAME_FORM, *place)
+        raise source.error(name_form(name), *place)
     given = _object(value, source, *place)
     table = {
         key: _written(key, given[key], source, *place)

@@ -21,6 +21,7 @@ from midspan.config._wording import (
     KINDS_OF_UNKNOWN,
     LIST,
     MISSING,
+    TABLE,
     UNKNOWN,
     in_words,
 )
@@ -215,10 +216,18 @@ def _problem(detail: ErrorDetails, model: type[BaseModel]) -> str:
     if kind in KINDS_OF_LISTS:
         accepted = type_text(field.annotation) if field else "list"
         return f"{_MUST_BE}a {accepted}" if accepted.startswith("list") else LIST
+    if kind == "dict_type" and field is not None and _holds_tables(field.annotation):
+        return f"{TABLE}: [{keys[-1]}.<name>]"
     sentence = in_words(kind, detail["msg"], detail.get("ctx", _NOTHING))
     if kind in KINDS_OF_LITERALS:
         return sentence + _nearest(detail["input"], sentence)
     return sentence
+
+
+def _holds_tables(annotation: object) -> bool:
+    inner = _inner(annotation)
+    value = _inner(get_args(inner)[-1]) if get_origin(inner) is dict else None
+    return isinstance(value, type) and issubclass(value, BaseModel)
 
 
 def _nearest(value: object, sentence: str) -> str:

@@ -74,7 +74,7 @@ class _Merged:
         seen = (*chain, file.path.resolve())
         for path, index in self._included(file):
             if path.resolve() in seen:
-                raise file.error("includes a file that includes this one", INCLUDE, index)
+                raise file.error(_loop(file, path), INCLUDE, index)
             if any(path.resolve() == known.path.resolve() for known in self._files):
                 raise file.error(f"{path} is included already; name it once", INCLUDE, index)
             try:
@@ -98,7 +98,7 @@ class _Merged:
             raise file.error(_FORM, INCLUDE)
         for index, text in enumerate(cast("list[Any]", listed)):
             if not isinstance(text, str) or not text:
-                raise file.error(_FORM, INCLUDE, index)
+                raise file.error("must be the path of a file, in quotes", INCLUDE, index)
             try:
                 named = Path(expand(text, os.environ)).expanduser()
             except (ValueError, RuntimeError) as error:
@@ -113,3 +113,9 @@ class _Merged:
             self._patterns.append(path)
             for found in sorted(path.parent.glob(path.name)):
                 yield found, index
+
+
+def _loop(file: ConfigFile, included: Path) -> str:
+    if included.resolve() == file.path.resolve():
+        return "includes this file itself; leave it out"
+    return f"{included} includes this file; one of the two cannot include the other"

@@ -124,7 +124,8 @@ def validated(source: ConfigSource, environ: Mapping[str, str] | None = None) ->
     except RecursionError:
         raise ConfigError("is nested too deeply", file=source.path) from None
     except ConfigError as error:
-        raise_all([*problems, error])
+        told = {problem.key for problem in problems}
+        raise_all([*problems, *(one for one in (error,) if one.key not in told)])
     except ValidationError as error:
         told = {problem.key for problem in problems}
         faults = [(fault.problem, _written(source.data, fault.keys)) for fault in faults_of(error, Settings, data)]

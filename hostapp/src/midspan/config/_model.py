@@ -10,6 +10,7 @@ from midspan.config._base import Milliseconds, Size, Table, TableName
 from midspan.config._resolved import DenialAs, DenialDetail
 from midspan.config._scopes import PATTERN, check_pattern
 from midspan.config._servers import ConnectionTable, ServerTable
+from midspan.config._tables import DISTRIBUTION_PATTERN
 from midspan.gateway import MAX_MESSAGE
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -107,7 +108,7 @@ class PluginSettings(PolicyTable):
 
     enabled: StrictBool | None = None
     use: TableName | None = None
-    distribution: StrictStr | None = None
+    distribution: Annotated[StrictStr, Field(json_schema_extra={"pattern": DISTRIBUTION_PATTERN})] | None = None
     servers: Scope | None = None
     config: dict[StrictStr, Any] = Field(default_factory=dict)
     interceptors: dict[StrictStr, InterceptorTable] = Field(default_factory=dict)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from midspan.config._places import Keys, Places
+from midspan.config._syntax import syntax_in_words
 from midspan.errors import ConfigError
 
 _PLACE = re.compile(r"\s*\(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")
@@ -113,7 +114,7 @@ def read_file(path: Path) -> ConfigFile:
         # Line ends as they are: what TOML does not take for one must not become one.
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ConfigError("is not UTF-8 text", file=path) from error
+        raise _not_utf8(path, error) from error
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror or error}", file=path) from error
     try:
@@ -146,7 +147,16 @@ def _syntax_error(path: Path, text: str, message: str) -> ConfigError:
         return ConfigError(message, file=path)
     problem = message[: place.start()]
     if place["line"] is None:
+        said = syntax_in_words(problem, "")
         return ConfigError(
-            f"{problem} (at the end of the file)", file=path, line=text.removesuffix("\n").count("\n") + 1
+            f"{said} (at the end of the file)", file=path, line=text.removesuffix("\n").count("\n") + 1
         )
-    return ConfigError(problem, file=path, line=int(place["line"]), column=int(place["column"]))
+    line, column = int(place["line"]), int(place["column"])
+    rest = "".join(text.splitlines(keepends=True)[line - 1 : line])[column - 1 :]
+    return ConfigError(syntax_in_words(problem, rest), file=path, line=line, column=column)
+
+
+def _not_utf8(path: Path, error: UnicodeDecodeError) -> ConfigError:
+    before = error.object[: error.start].decode("utf-8", "replace")
+    line, column = before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1
+    return ConfigError("is not UTF-8 text; save it as UTF-8", file=path, line=line, column=column)

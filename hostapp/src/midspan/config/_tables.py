@@ -19,6 +19,7 @@ NAME = re.compile(r"[a-z][a-z0-9-]*")
 """What a plugin id and a config table's name look like."""
 
 NAME_FORM = "a name takes lower-case letters, digits and hyphens, and starts with a letter"
+DISTRIBUTION_PATTERN = "^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"
 
 TOP_KEYS = ("audit", "gateway", "include", "interceptor_servers", "limits", "log", "plugins", "requires", "servers")
 PLUGIN_KEYS = (
@@ -33,6 +34,12 @@ PLUGIN_KEYS = (
     "timeout",
     "use",
 )
+
+
+def name_form(name: str) -> str:
+    """Say what a name looks like, with one that is near to what was written."""
+    near = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    return f"{NAME_FORM}, such as {near!r}" if NAME.fullmatch(near) else NAME_FORM
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +75,7 @@ def plugin_tables(source: ConfigSource) -> dict[str, PluginTable]:
 def _table(source: ConfigSource, name: str, value: object) -> PluginTable:
     place = ("plugins", name)
     if not NAME.fullmatch(name):
-        raise source.error(NAME_FORM, *place)
+        raise source.error(name_form(name), *place)
     if not isinstance(value, dict):
         raise source.error(f"must be a table: [plugins.{name}]", *place)
     table = cast("dict[str, Any]", value)
@@ -78,7 +85,7 @@ def _table(source: ConfigSource, name: str, value: object) -> PluginTable:
         raise source.error("must be true or false", *place, "enabled")
     if use is not None and not (isinstance(use, str) and NAME.fullmatch(use)):
         raise source.error('must be the id of a plugin, for example "policy"', *place, "use")
-    if distribution is not None and not (isinstance(distribution, str) and distribution):
+    if distribution is not None and not (isinstance(distribution, str) and re.search(DISTRIBUTION_PATTERN, distribution)):
         raise source.error('must be the name of a distribution, for example "midspan-pii"', *place, "distribution")
     servers = _servers(source, table.get("servers"), *place, "servers")
     return PluginTable(enabled=enabled, use=use, distribution=distribution, servers=servers)

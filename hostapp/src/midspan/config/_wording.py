@@ -49,6 +49,8 @@ def _counted(number: object, one: str, many: str) -> str:
 
 
 def _at_least(context: Context) -> str:
+    if context["min_length"] == 1:
+        return "must not be empty"
     return f"must have at least {_elements(context['min_length'], context)}, and has {context['actual_length']}"
 
 

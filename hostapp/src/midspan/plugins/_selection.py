@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from midspan.config import PluginTable
+from midspan.config import ConfigSource, PluginTable
 from midspan.errors import OperatorError, PluginError, did_you_mean
 from midspan.plugins._compatibility import canonical
 from midspan.plugins._info import PluginInfo
@@ -78,6 +78,7 @@ def select(
     *,
     enable: Iterable[str] = (),
     block: Iterable[str] = (),
+    source: ConfigSource | None = None,
 ) -> Selection:
     """Decide which plugins run.
 
@@ -87,8 +88,9 @@ def select(
         enable: for this run (`--plugin`): the name of a table, else the id of a plugin, which enables all tables of
             that plugin, or runs it with an empty config when it has none.
         block: never to be imported (`--no-plugin`), whatever else is said: ids and names of tables.
+        source: the file that the tables stand in, for errors.
     """
-    return _Decision(found, tables, tuple(dict.fromkeys(enable)), tuple(dict.fromkeys(block))).selection()
+    return _Decision(found, tables, tuple(dict.fromkeys(enable)), tuple(dict.fromkeys(block)), source).selection()
 
 
 def owner_of(found: Sequence[PluginInfo], tables: Mapping[str, PluginTable], plugin: str) -> PluginInfo:
@@ -108,11 +110,13 @@ class _Decision:
         tables: Mapping[str, PluginTable],
         enable: tuple[str, ...],
         block: tuple[str, ...],
+        source: ConfigSource | None = None,
     ) -> None:
         self._found = found
         self._tables = tables
         self._enable = enable
         self._block = block
+        self._source = source
         self._ids = {info.id for info in found}
 
     def _plugin_of(self, instance: str) -> str:
@@ -130,7 +134,7 @@ class _Decision:
             try:
                 owner = self.owner(self._plugin_of(name))
             except PluginError as error:
-                problem = error.with_hint(self._without(name))
+                problem = self._located(error, name).with_hint(self._without(name))
                 refused.append(RefusedInstance(name=name, problem=problem, servers=servers))
             else:
                 without = self._without(name, owner)
@@ -142,6 +146,18 @@ class _Decision:
             problems=tuple(self._unknown_blocks()),
             warnings=tuple(self._warnings(wanted)),
         )
+
+    def _located(self, error: PluginError, instance: str) -> PluginError:
+        """Say where in the file the table is that asks for a plugin."""
+        table = self._tables.get(instance)
+        if table is None or self._source is None:
+            return error
+        keys = ("plugins", instance)
+        if table.distribution is not None and self._plugin_of(instance) in self._ids:
+            keys = (*keys, "distribution")
+        elif table.use is not None:
+            keys = (*keys, "use")
+        return error.with_problem(str(self._source.error(error.problem, *keys)))
 
     def _wanted(self) -> list[str]:
         names = [name for name, table in self._tables.items() if table.enabled]
