@@ -31,6 +31,8 @@ class Builder:
         plugin_files: local Python files, each run as a plugin that is enabled (`--plugin-file`).
         gives: what handlers may need of the mount, of `session`, `store`, `tools`, `ask`.
         store: where `store` keeps its values; shared by all servers.
+        before: the builder whose chains run, and whose place this one takes: its store, and the plugins that it has
+            imported, whose code stays as it is until midspan is started anew.
 
     Attributes:
         config: the config.
@@ -49,6 +51,7 @@ class Builder:
         plugin_files: Iterable[Path] = (),
         gives: Iterable[str] = (),
         store: Store | None = None,
+        before: Builder | None = None,
     ) -> None:
         self.config = config if isinstance(config, Config) else load_config(config)
         local = [file_plugin(path) for path in plugin_files]
@@ -57,21 +60,24 @@ class Builder:
         wanted = [*plugins, *(info.id for info in local)]
         self.selection: Selection = select(found, self.config.tables, enable=wanted, block=no_plugins)
         self._gives = tuple(gives)
-        self._store = store or MemoryStore()
+        self._store = store or (MemoryStore() if before is None else before._store)
         self._plugins: dict[str, Plugin | PluginError] = {}
+        self._imported: dict[str, Plugin] = {} if before is None else before._all_imported()
         self._instances: dict[str, Instance | OperatorError] = {}
-        self._assemblies: dict[tuple[str, ...], Assembly | tuple[OperatorError, ...]] = {}
+        self._assemblies: dict[tuple[object, ...], Assembly | tuple[OperatorError, ...]] = {}
 
     @property
     def instance_names(self) -> tuple[str, ...]:
         """Names of all instances that are to run, in order."""
         return tuple(one.name for one in (*self.selection.instances, *self.selection.refused))
 
-    def assembly(self, server: str | None = None) -> Assembly:
+    def assembly(self, server: str | None = None, *, after: Assembly | None = None) -> Assembly:
         """Return the chain in front of a server, built when it is first asked for.
 
         Args:
             server: its name; None for a mount that guards no server, which gets every instance, whatever its scope.
+            after: what is in front of it, and whose place this one takes: instances whose plugin and config are the
+                same go on with its sessions.
 
         Raises:
             OperatorError: what the operator asked for cannot be done: an unknown or unusable plugin, a wrong config, a
@@ -79,10 +85,10 @@ class Builder:
         """
         chosen = [one for one in self.selection.instances if server is None or in_scope(server, one.servers)]
         refused = [one for one in self.selection.refused if server is None or in_scope(server, one.servers)]
-        key = tuple(one.name for one in (*chosen, *refused))
+        key = (after, *(one.name for one in (*chosen, *refused)))
         built = self._assemblies.get(key)
         if built is None:
-            built = self._assemblies[key] = self._built(chosen, refused)
+            built = self._assemblies[key] = self._built(chosen, refused, after)
         if isinstance(built, Assembly):
             return built
         raise_all(built)
@@ -109,7 +115,7 @@ class Builder:
         loaded = self._plugins.get(info.id)
         if loaded is None:
             try:
-                loaded = load(info)
+                loaded = self._imported_before(info) or load(info)
             except PluginError as error:
                 loaded = error
             self._plugins[info.id] = loaded
@@ -117,8 +123,17 @@ class Builder:
             raise loaded
         return loaded
 
+    def _all_imported(self) -> dict[str, Plugin]:
+        return {**self._imported, **{id: one for id, one in self._plugins.items() if isinstance(one, Plugin)}}
+
+    def _imported_before(self, info: PluginInfo) -> Plugin | None:
+        plugin = self._imported.get(info.id)
+        if plugin is not None and plugin.info.origin != info.origin:
+            raise info.error(f"{plugin.info.origin} is what runs; start midspan anew to take this one")
+        return plugin
+
     def _built(
-        self, chosen: Sequence[ChosenInstance], refused: Sequence[RefusedInstance]
+        self, chosen: Sequence[ChosenInstance], refused: Sequence[RefusedInstance], after: Assembly | None
     ) -> Assembly | tuple[OperatorError, ...]:
         problems = [*self.selection.problems, *(one.problem for one in refused)]
         instances: list[Instance] = []
@@ -128,7 +143,14 @@ class Builder:
             except OperatorError as error:
                 problems += each_of(error)
         observers = [observer for instance in instances for observer in instance.observers]
-        chain = Chain(observers=observers, gives=self._gives, store=self._store, late_sinks=True)
+        chain = Chain(
+            observers=observers,
+            gives=self._gives,
+            store=self._store,
+            late_sinks=True,
+            succeeding=None if after is None else after.chain,
+            fresh=() if after is None else _changed(instances, after.instances),
+        )
         warnings = list(self.selection.warnings)
         for number, instance in enumerate(instances):
             try:
@@ -170,6 +192,11 @@ def assemble(
         config=config, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=gives, store=store
     )
     return builder.assembly(server)
+
+
+def _changed(instances: Sequence[Instance], before: Sequence[Instance]) -> list[str]:
+    """Return the names of the instances that cannot go on with what others of their name kept."""
+    return [one.name for one in instances if not any(one.same_as(other) for other in before)]
 
 
 def _hinted(error: OperatorError, hint: str) -> OperatorError:
