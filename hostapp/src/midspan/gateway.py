@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     AnyBackend = str | Sequence[str] | Server[Any] | MCPServer | Transport | Callable[[], Transport]
 
-__all__ = ["MAX_MESSAGE", "PATH", "Gateway", "TransportName", "asgi_app", "default_name"]
+__all__ = ["MAX_MESSAGE", "PATH", "Gateway", "TransportName", "asgi_app", "default_name", "mount"]
 
 PATH: Final = "/mcp"
 """Where the endpoint is, by convention."""
@@ -226,12 +226,13 @@ class Gateway:
             except ConnectError as error:
                 raise OperatorError(str(error)) from error
 
-    async def run_stdio(self, streams: tuple[int, int] | None = None) -> int:
+    async def run_stdio(self, streams: tuple[int, int] | None = None, *, hangup_ends: bool = True) -> int:
         """Serve one client over stdio until it, or the server, ends. Works with or without `async with gateway:`.
 
         Args:
             streams: descriptors of the client's input and output, closed in the end. By default stdin and stdout, which
                 then belong to the protocol alone: what else is printed goes to stderr.
+            hangup_ends: whether SIGHUP ends the gateway, as SIGTERM and SIGINT do, and is passed on to the server.
 
         Returns:
             The exit code of a server that is a command; 128 + N when signal N ended it. Of others 0, or 1 when the
@@ -249,6 +250,7 @@ class Gateway:
                 streams=streams or claim_standard_streams(),
                 max_message=self._max_message,
                 restart=self._policy,
+                hangup_ends=hangup_ends,
             )
         except ConnectError as error:
             raise OperatorError(str(error)) from error
@@ -345,13 +347,32 @@ def asgi_app(
         any_address: see there.
         running: entered when a server starts the application by itself, and left when it stops.
     """
-    from midspan.http import Endpoint, Front, Guard, RefusingEndpoint
+    from midspan.http import Front, Guard
 
     guard = Guard(hosts=allowed_hosts, origins=allowed_origins, any_address=any_address)
-    endpoints: dict[str, Endpoint] = {path: RefusingEndpoint(reason) for path, reason in (refused or {}).items()}
+    front = Front({}, guard, running=running)
     for path, gateway in gateways.items():
-        endpoints[path] = gateway._endpoint  # pyright: ignore[reportPrivateUsage] - of this module, and no business of others
-    return Front(endpoints, guard, running=running)
+        mount(front, path, gateway)
+    for path, reason in (refused or {}).items():
+        mount(front, path, None, refused=reason)
+    return front
+
+
+def mount(front: Front, path: str, gateway: Gateway | None, *, refused: str | None = None) -> None:
+    """Serve a path of an application from now on.
+
+    Args:
+        front: the application.
+        path: relative to where the application is mounted.
+        gateway: what serves it; None for a server that is not served.
+        refused: why it is not.
+    """
+    from midspan.http import RefusingEndpoint
+
+    if gateway is None:
+        front.put(path, RefusingEndpoint(refused or "it has no guard that works"))
+    else:
+        front.put(path, gateway._endpoint)  # pyright: ignore[reportPrivateUsage] - of this module, and no business of others
 
 
 def _checked_url(url: str) -> str:

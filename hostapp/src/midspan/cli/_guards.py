@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from midspan.config import in_scope
-from midspan.errors import OperatorError, ProblemsError, raise_all
+from midspan.errors import OperatorError, raise_all
 
 if TYPE_CHECKING:
     from midspan.plugins import Assembly, Builder
@@ -68,11 +68,6 @@ class Guards:
     def empty(self) -> bool:
         """Whether nothing acts on any message."""
         return all(assembly.empty for assembly in self.distinct)
-
-
-def refusals(error: OperatorError) -> Sequence[str]:
-    """Return the lines that say why a server is refused."""
-    return [one.message for one in error.problems] if isinstance(error, ProblemsError) else [error.message]
 
 
 def scoped_away(builder: Builder, server: str) -> str | None:

@@ -110,11 +110,11 @@ class ServerChoice:
                 headers=_headers(self.headers),
                 name=self.name,
                 max_message=longest,
-                **_towards_clients(config),
+                **towards_clients(config),
             )
         restart = cast("RestartWhen", self.restart or "never")
         return Gateway(
-            self.command, chain, restart=restart, name=self.name, max_message=longest, **_towards_clients(config)
+            self.command, chain, restart=restart, name=self.name, max_message=longest, **towards_clients(config)
         )
 
 
@@ -181,7 +181,7 @@ def configured(config: Config, name: str, chain: Chain) -> Gateway:
             name=name,
             restart=server.restart,
             max_message=server.max_message,
-            **_towards_clients(config, name),
+            **towards_clients(config, name),
         )
     return Gateway(
         server.url,
@@ -190,25 +190,25 @@ def configured(config: Config, name: str, chain: Chain) -> Gateway:
         headers=server.headers,
         name=name,
         max_message=server.max_message,
-        **_towards_clients(config, name),
+        **towards_clients(config, name),
     )
 
 
-class _TowardsClients(TypedDict, total=False):
+class TowardsClients(TypedDict, total=False):
     denials: Denials
     expose_interceptors: bool
     coerce_input_schemas: bool
     ask_timeout: float
 
 
-def _towards_clients(config: Config | None, server: str | None = None) -> _TowardsClients:
+def towards_clients(config: Config | None, server: str | None = None) -> TowardsClients:
     """Return how a gateway meets the clients of a server, as arguments of it; none where there is no config."""
     if config is None:
         return {}
     from midspan.interception import Denials
 
     table = config.gateway(server)
-    said: _TowardsClients = {
+    said: TowardsClients = {
         "denials": Denials(detail=table.denial_detail, form=table.denials),
         "expose_interceptors": table.expose_interceptors,
         "coerce_input_schemas": table.coerce_input_schemas,

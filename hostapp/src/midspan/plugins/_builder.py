@@ -124,7 +124,8 @@ class Builder:
         return loaded
 
     def _all_imported(self) -> dict[str, Plugin]:
-        return {**self._imported, **{id: one for id, one in self._plugins.items() if isinstance(one, Plugin)}}
+        now = {plugin: one for plugin, one in self._plugins.items() if isinstance(one, Plugin)}
+        return {**self._imported, **now}
 
     def _imported_before(self, info: PluginInfo) -> Plugin | None:
         plugin = self._imported.get(info.id)
