@@ -2,7 +2,8 @@
 
 OperatorError            the operator's mistake: one clear line on stderr and exit code 2
 ├── ConfigError          the config file: which file, which key
-└── PluginError          a plugin that cannot be found, loaded, configured or built
+├── PluginError          a plugin that cannot be found, loaded, configured or built
+└── ProblemsError             several of these at once
 
 Whatever else escapes is a bug of midspan: a traceback and exit code 1. Nothing here imports more than the standard
 library, so that the command line can name an error before anything heavy is loaded.
@@ -10,10 +11,20 @@ library, so that the command line can name an error before anything heavy is loa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-__all__ = ["ConfigError", "OperatorError", "PluginError", "did_you_mean", "one_line", "operator_error_in"]
+__all__ = [
+    "ConfigError",
+    "OperatorError",
+    "PluginError",
+    "ProblemsError",
+    "did_you_mean",
+    "each_of",
+    "one_line",
+    "operator_error_in",
+    "raise_all",
+]
 
 MAX_LINE = 1000
 """Longest text, in characters, that is taken over from elsewhere (an exception's message) into one line."""
@@ -99,6 +110,36 @@ class PluginError(OperatorError):
             version=self.version,
             origin=self.origin,
         )
+
+
+class ProblemsError(OperatorError):
+    """Several mistakes at once. Its own line is the first of them, and says how to see all.
+
+    Attributes:
+        problems: the mistakes, at least one; none of them is a `ProblemsError`.
+    """
+
+    def __init__(self, problems: Iterable[OperatorError]) -> None:
+        self.problems = tuple(dict.fromkeys(one for problem in problems for one in each_of(problem)))
+        first = self.problems[0]
+        more = len(self.problems) - 1
+        hint = f" (and {more} more: `midspan check` tells all)" if more else ""
+        super().__init__(f"{first.message}{hint}")
+
+
+def each_of(error: OperatorError) -> tuple[OperatorError, ...]:
+    """Return the mistakes that an error consists of."""
+    return error.problems if isinstance(error, ProblemsError) else (error,)
+
+
+def raise_all(problems: Sequence[OperatorError]) -> None:
+    """Raise what is wrong, if anything is.
+
+    Raises:
+        OperatorError: the one mistake, or all of them as `ProblemsError`.
+    """
+    if problems:
+        raise problems[0] if len(problems) == 1 else ProblemsError(problems)
 
 
 def one_line(text: str) -> str:

@@ -162,7 +162,7 @@ def test_a_variable_that_is_not_set_names_file_and_server_when_the_server_is_use
     table = read(tmp_path, {"x": {"command": "x", "env": {"A": "${env:B}"}}})["x"]
     path = tmp_path / "client.json"
     with pytest.raises(ConfigError) as caught:
-        table.resolved({}, source=ConfigSource(path=path), place=("mcpServers", "x"))
+        table.resolved({}, source=ConfigSource.of(path), place=("mcpServers", "x"))
     assert str(caught.value).startswith(
         f"{path}: mcpServers.x.env.A: needs the environment variable B, which is not set"
     )

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from midspan.config import ConfigSource, read_source
+from midspan.config import ConfigFile, read_source
 from midspan.errors import ConfigError
 
 from .toml_texts import DOCUMENTS, Keys, Writer
@@ -46,10 +46,10 @@ def test_every_key_and_element_of_any_layout_has_the_place_where_it_was_written(
     text = writer.text.removeprefix("\ufeff")
     assert tomllib.loads(text) == data
     assert set(ways(data)) == set(writer.offsets)
-    source = ConfigSource(text=writer.text)
+    file = ConfigFile(path=Path("midspan.toml"), text=writer.text)
     for keys, offset in writer.offsets.items():
         before = writer.text[:offset].removeprefix("\ufeff")
-        error = source.error("is wrong", *keys)
+        error = file.error("is wrong", *keys)
         assert (error.line, error.column) == (before.count("\n") + 1, len(before) - before.rfind("\n"))
 
 

@@ -153,7 +153,6 @@ def test_two_instances_with_an_interceptor_of_a_given_name_collide_and_both_are_
         ("limit = 'many'", ":3:8: plugins.guard.config.limit: ", "must be a valid integer"),
         ("word = ['rm']", ":3:8: plugins.guard.config.word: ", "unknown key; did you mean 'words'?"),
         ("words = ['a', 3]", ":3:22: plugins.guard.config.words[1]: ", "must be a valid string"),
-        ("words = 'a'\nlimit = 'b'", ":3:8: plugins.guard.config.words: ", "must be a valid list (and 1 more)"),
         ("inner = { dpth = 2 }", ":3:18: plugins.guard.config.inner.dpth: ", "unknown key; did you mean 'depth'?"),
         ("inner = 3", ":3:8: plugins.guard.config.inner: ", "must be a table"),
     ],

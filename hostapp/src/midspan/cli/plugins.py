@@ -48,7 +48,7 @@ def list_(config: Path | None, plugins: tuple[str, ...], no_plugins: tuple[str, 
         )
     else:
         echo("No plugins are installed.", err=True)
-    for problem in selection.problems:
+    for problem in selection.all_problems:
         print_warning(problem.message)
     for warning in selection.warnings:
         print_warning(warning)

@@ -10,47 +10,66 @@ from typing import TYPE_CHECKING
 
 from midspan._lazy import lazily
 from midspan.config._find import CONFIG_NAME, CONFIG_VARIABLE, find_config, user_config
-from midspan.config._source import ConfigSource, read_source
+from midspan.config._including import read_source
+from midspan.config._scopes import in_scope, unmatched
+from midspan.config._source import ConfigFile, ConfigSource
 from midspan.config._tables import NAME, PluginTable, plugin_tables
 
 if TYPE_CHECKING:
     from midspan.config._client_json import servers_from_client_json
-    from midspan.config._faults import Fault, fault_of, keys_of, type_text, unknown_key
+    from midspan.config._faults import Fault, fault_of, faults_of, keys_of, type_text, unknown_key
+    from midspan.config._filling import Filled, filled
     from midspan.config._load import Config, load_config, validated
     from midspan.config._model import (
+        AuditTable,
         GatewayTable,
         HookTable,
+        InterceptorServerTable,
         InterceptorTable,
+        LimitsTable,
+        LogTable,
         PluginSettings,
         PolicyTable,
         PriorityTable,
+        RemoteInterceptorTable,
         Settings,
     )
     from midspan.config._resolved import RemoteServer, StdioServer
-    from midspan.config._servers import ServerTable
+    from midspan.config._servers import ConnectionTable, ServerTable
     from midspan.config._values import expand
 
 __all__ = [
     "CONFIG_NAME",
     "CONFIG_VARIABLE",
     "NAME",
+    "AuditTable",
     "Config",
+    "ConfigFile",
     "ConfigSource",
+    "ConnectionTable",
     "Fault",
+    "Filled",
     "GatewayTable",
     "HookTable",
+    "InterceptorServerTable",
     "InterceptorTable",
+    "LimitsTable",
+    "LogTable",
     "PluginSettings",
     "PluginTable",
     "PolicyTable",
     "PriorityTable",
+    "RemoteInterceptorTable",
     "RemoteServer",
     "ServerTable",
     "Settings",
     "StdioServer",
     "expand",
     "fault_of",
+    "faults_of",
+    "filled",
     "find_config",
+    "in_scope",
     "keys_of",
     "load_config",
     "plugin_tables",
@@ -58,25 +77,35 @@ __all__ = [
     "servers_from_client_json",
     "type_text",
     "unknown_key",
+    "unmatched",
     "user_config",
     "validated",
 ]
 
 _HEAVY = {
+    "AuditTable": "_model",
     "Config": "_load",
+    "ConnectionTable": "_servers",
     "Fault": "_faults",
+    "Filled": "_filling",
     "GatewayTable": "_model",
     "HookTable": "_model",
+    "InterceptorServerTable": "_model",
     "InterceptorTable": "_model",
+    "LimitsTable": "_model",
+    "LogTable": "_model",
     "PluginSettings": "_model",
     "PolicyTable": "_model",
     "PriorityTable": "_model",
+    "RemoteInterceptorTable": "_model",
     "RemoteServer": "_resolved",
     "ServerTable": "_servers",
     "Settings": "_model",
     "StdioServer": "_resolved",
     "expand": "_values",
     "fault_of": "_faults",
+    "faults_of": "_faults",
+    "filled": "_filling",
     "keys_of": "_faults",
     "load_config": "_load",
     "servers_from_client_json": "_client_json",

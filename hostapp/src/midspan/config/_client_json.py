@@ -41,22 +41,21 @@ def servers_from_client_json(path: Path) -> dict[str, ServerTable]:
         path: the file; JSON with an object `mcpServers`, as Claude, Cursor and others have it.
 
     Returns:
-        Tables as midspan.toml would have them. For their `resolved`, `source` is `ConfigSource(path=path)` and `place`
+        Tables as midspan.toml would have them. For their `resolved`, `source` is `ConfigSource.of(path)` and `place`
         is `("mcpServers", name)`.
 
     Raises:
         ConfigError: the file cannot be read, or a server in it cannot be used; names the file, the key and the cause.
     """
-    source = ConfigSource(path=path)
-    tables = _object(_read(source), source)
+    source = ConfigSource.of(path)
+    tables = _object(_read(source, path), source)
     servers = _object(tables.get(TOP_KEY), source, TOP_KEY)
     return {name: _table(name, value, source) for name, value in servers.items()}
 
 
-def _read(source: ConfigSource) -> object:
-    assert source.path is not None
+def _read(source: ConfigSource, path: Path) -> object:
     try:
-        return json.loads(source.path.read_text(encoding="utf-8-sig"))
+        return json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise source.error("no such file") from None
     except OSError as error:
@@ -65,7 +64,7 @@ def _read(source: ConfigSource) -> object:
         raise source.error("is not UTF-8 text") from error
     except json.JSONDecodeError as error:
         problem = f"is not JSON: {error.msg}"
-        raise ConfigError(problem, file=source.path, line=error.lineno, column=error.colno) from None
+        raise ConfigError(problem, file=path, line=error.lineno, column=error.colno) from None
     except RecursionError:
         raise source.error("is nested too deeply") from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -40,14 +40,20 @@ class Fault:
 
 def fault_of(error: ValidationError, model: type[BaseModel]) -> Fault:
     """Say what the first fault is, and how many there are beside it."""
+    first, *others = faults_of(error, model)
+    return replace(first, problem=f"{first.problem} (and {len(others)} more)") if others else first
+
+
+def faults_of(error: ValidationError, model: type[BaseModel]) -> list[Fault]:
+    """Say what all faults are, unknown keys first: a misspelt key is the cause of the one that is missing."""
     details = error.errors(include_url=False, include_input=False, include_context=False)
-    # A misspelt key is the cause of the one that is missing.
-    first = next((detail for detail in details if detail["type"] == "extra_forbidden"), details[0])
-    keys = tuple(key for key in first["loc"] if key != "[key]")
-    problem = _problem(first["type"], first["msg"], model, keys)
-    if more := len(details) - 1:
-        problem += f" (and {more} more)"
-    return Fault(keys=keys, problem=problem)
+    details.sort(key=lambda detail: detail["type"] != "extra_forbidden")
+    return [_fault(detail["type"], detail["msg"], detail["loc"], model) for detail in details]
+
+
+def _fault(kind: str, message: str, place: tuple[str | int, ...], model: type[BaseModel]) -> Fault:
+    keys = tuple(key for key in place if key != "[key]")
+    return Fault(keys=keys, problem=_problem(kind, message, model, keys))
 
 
 def unknown_key(model: type[BaseModel], table: Mapping[str, Any]) -> Fault | None:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
-from midspan.config._faults import fault_of
+from midspan.config._faults import faults_of
+from midspan.config._filling import filled
 from midspan.config._find import find_config
+from midspan.config._including import read_source
 from midspan.config._model import GatewayTable, PluginSettings, Settings
+from midspan.config._places import Keys
 from midspan.config._resolved import RemoteServer, StdioServer
 from midspan.config._servers import ServerTable
-from midspan.config._source import ConfigSource, read_source
+from midspan.config._source import ConfigSource
 from midspan.config._tables import PluginTable, plugin_tables
-from midspan.errors import did_you_mean
+from midspan.errors import ConfigError, did_you_mean, raise_all
+
+_FILLED_LATER: Final = ("interceptor_servers", "servers")
+"""Tables whose variables are replaced when a server is used."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +63,10 @@ class Config:
         table = self.servers.get(name)
         if table is None:
             raise self.source.error(f"there is no server {name!r}{self._hint(name)}")
-        return table.resolved(environ, source=self.source, place=("servers", name))
+        server = table.resolved(environ, source=self.source, place=("servers", name))
+        return (
+            server if table.max_message is not None else replace(server, max_message=self.settings.limits.max_message)
+        )
 
     def gateway(self, server: str | None = None) -> GatewayTable:
         """Return how the gateway meets the clients of a server.
@@ -89,16 +100,72 @@ def load_config(named: Path | None = None) -> Config:
     return validated(read_source(find_config(named)))
 
 
-def validated(source: ConfigSource) -> Config:
+def validated(source: ConfigSource, environ: Mapping[str, str] | None = None) -> Config:
     """Validate a config file that was read.
 
+    Args:
+        source: the file.
+        environ: the variables that its texts refer to, those of servers and plugins apart, which are replaced when they
+            are used; None for the environment of this process.
+
     Raises:
-        ConfigError: an unknown key, or a value that is not acceptable.
+        ConfigError: an unknown key, a variable that is not set, or a value that is not acceptable; several such are
+            `ProblemsError`.
     """
-    tables = plugin_tables(source)
+    problems: list[ConfigError] = []
+    tables: dict[str, PluginTable] = {}
     try:
-        settings = Settings.model_validate(source.data)
+        tables = plugin_tables(source)
+    except ConfigError as error:
+        problems.append(error)
+    try:
+        data = _own_texts_filled(source, os.environ if environ is None else environ)
+        settings = Settings.model_validate(data)
+    except RecursionError:
+        raise ConfigError("is nested too deeply", file=source.path) from None
+    except ConfigError as error:
+        raise_all([*problems, error])
     except ValidationError as error:
-        fault = fault_of(error, Settings)
-        raise source.error(fault.problem, *fault.keys) from error
-    return Config(source=source, settings=settings, tables=tables)
+        told = {problem.key for problem in problems}
+        faults = [(fault.problem, _written(source.data, fault.keys)) for fault in faults_of(error, Settings)]
+        found = [source.error(problem, *keys) for problem, keys in dict.fromkeys(faults)]
+        raise_all([*problems, *(one for one in found if one.key not in told)])
+    else:
+        raise_all(problems)
+        return Config(source=source, settings=settings, tables=tables)
+    raise AssertionError("unreachable")
+
+
+def _written(data: object, keys: Keys) -> Keys:
+    """Return the keys as far as they are the file's own: a number that stands for both phases has no keys."""
+    for index, key in enumerate(keys):
+        if not isinstance(data, dict | list):
+            return keys[:index]
+        if isinstance(data, dict):
+            data = cast("dict[str | int, object]", data).get(key, {})
+        else:
+            data = cast("list[object]", data)[key] if isinstance(key, int) else {}
+    return keys
+
+
+def _own_texts_filled(source: ConfigSource, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Replace the variables in what is the host's own."""
+    kept = {key: source.data[key] for key in _FILLED_LATER if key in source.data}
+    own = {key: value for key, value in source.data.items() if key not in kept}
+    plugins: object = own.pop("plugins", None)
+    data = {**kept, **filled(own, environ, source, files=False).table}
+    if isinstance(plugins, dict):
+        tables = cast("dict[str, Any]", plugins)
+        data["plugins"] = {name: _policy_filled(table, environ, source, name) for name, table in tables.items()}
+    elif plugins is not None:
+        data["plugins"] = plugins
+    return data
+
+
+def _policy_filled(table: object, environ: Mapping[str, str], source: ConfigSource, name: str) -> object:
+    if not isinstance(table, dict):
+        return table
+    given = cast("dict[str, Any]", table)
+    own = {key: value for key, value in given.items() if key != "config"}
+    policy = filled(own, environ, source, "plugins", name, files=False).table
+    return {key: given[key] if key == "config" else policy[key] for key in given}

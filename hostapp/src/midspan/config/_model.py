@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictInt, StrictStr
 
 from midspan.config._base import Milliseconds, Table, TableName
 from midspan.config._resolved import DenialAs, DenialDetail
-from midspan.config._servers import ServerTable
+from midspan.config._scopes import PATTERN, check_pattern
+from midspan.config._servers import ConnectionTable, ServerTable
+from midspan.config._sizes import size
+from midspan.gateway import MAX_MESSAGE
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["text", "json"]
 
 Int32 = Annotated[StrictInt, Field(ge=-(2**31), le=2**31 - 1)]
 
@@ -18,6 +24,26 @@ class PriorityTable(Table):
 
     request: Int32 = 0
     response: Int32 = 0
+
+
+def _pattern(text: str) -> str:
+    check_pattern(text)
+    return text
+
+
+ServerPattern = Annotated[StrictStr, AfterValidator(_pattern), Field(json_schema_extra={"pattern": PATTERN.pattern})]
+Scope = Annotated[list[ServerPattern], Field(min_length=1)]
+Size = Annotated[int, BeforeValidator(size)]
+
+
+def _requirement(text: str) -> str:
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        Requirement(text)
+    except InvalidRequirement:
+        raise ValueError('must be a requirement, such as "midspan-pii>=0.2"') from None
+    return text
 
 
 def _both_phases(value: object) -> object:
@@ -73,6 +99,7 @@ class PluginSettings(PolicyTable):
         enabled: whether it runs; installed is not enabled.
         use: the id of the plugin, when the table's name is another.
         distribution: the distribution that must own the id.
+        servers: names of the servers that it guards, or globs; by default all.
         config: the plugin's own config, validated by the plugin's model.
         interceptors: overrides by the interceptor's own name.
     """
@@ -80,6 +107,7 @@ class PluginSettings(PolicyTable):
     enabled: StrictBool | None = None
     use: TableName | None = None
     distribution: StrictStr | None = None
+    servers: Scope | None = None
     config: dict[StrictStr, Any] = Field(default_factory=dict)
     interceptors: dict[StrictStr, InterceptorTable] = Field(default_factory=dict)
 
@@ -105,15 +133,98 @@ class GatewayTable(Table):
     ask_timeout: Milliseconds | None = None
 
 
+class RemoteInterceptorTable(InterceptorTable):
+    """Overrides for one interceptor of a server: `[interceptor_servers.<name>.interceptors.<interceptor>]`.
+
+    Attributes:
+        may_answer: let a mutator answer requests in the place of the guarded server.
+    """
+
+    may_answer: StrictBool | None = None
+
+
+class InterceptorServerTable(ConnectionTable, PolicyTable):
+    """A server whose interceptors join the chain: `[interceptor_servers.<name>]`, with either `command` or `url`.
+
+    Attributes:
+        enabled: whether its interceptors run.
+        servers: names of the guarded servers whose chains they join, or globs; by default all.
+        prefix: put the table's name and a dot before the names of its interceptors.
+        may_answer: let its mutators answer requests in the place of the guarded server.
+        interceptors: overrides by the interceptor's name on its server.
+    """
+
+    enabled: StrictBool = True
+    servers: Scope | None = None
+    prefix: StrictBool = True
+    may_answer: StrictBool | None = None
+    interceptors: dict[StrictStr, RemoteInterceptorTable] = Field(default_factory=dict)
+
+
+class LimitsTable(Table):
+    """Bounds: `[limits]`.
+
+    Attributes:
+        chain_timeout: deadline of a whole chain for one message, in milliseconds; in the file a duration such as "10s".
+        max_message: the longest message of a server or client, in bytes; in the file a size such as "64MiB". A server's
+            own table wins.
+        max_payload: the largest payload that a mutator may return, in bytes; in the file a size.
+    """
+
+    chain_timeout: Milliseconds = 10_000
+    max_message: Size = MAX_MESSAGE
+    max_payload: Size = MAX_MESSAGE
+
+
+class AuditTable(Table):
+    """What must be recorded: `[audit]`. Where and how, the plugin that records says in its own table.
+
+    Attributes:
+        required: refuse to guard a server for which no durable observer of decisions is enabled, such as the plugin
+            `audit`.
+        timeout: time in which a durable observer must have kept a decision, in milliseconds; in the file a duration.
+            Else the message is blocked.
+    """
+
+    required: StrictBool = False
+    timeout: Milliseconds = 5_000
+
+
+class LogTable(Table):
+    """What midspan writes on stderr: `[log]`.
+
+    Attributes:
+        format: lines of `text`, or of `json`, for programs.
+        level: the least level that is written.
+        levels: levels of single plugins by their id, or of loggers by their name.
+    """
+
+    format: LogFormat = "text"
+    level: LogLevel = "info"
+    levels: dict[StrictStr, LogLevel] = Field(default_factory=dict)
+
+
 class Settings(Table):
     """The whole file.
 
     Attributes:
+        include: further files, relative to this one; in the last part of a path `*`, `?` and `[...]` match names.
+        requires: distributions that must be installed, as requirements such as "midspan-pii>=0.2".
+        audit: what must be recorded.
         gateway: how the gateway meets clients.
+        interceptor_servers: servers whose interceptors join the chain, by name.
+        limits: bounds.
+        log: what midspan writes on stderr.
         plugins: plugin instances by name, in the order of the file.
         servers: servers to guard by name, in the order of the file.
     """
 
+    include: list[StrictStr] = Field(default_factory=list)
+    requires: list[Annotated[StrictStr, AfterValidator(_requirement)]] = Field(default_factory=list)
+    audit: AuditTable = Field(default_factory=AuditTable)
     gateway: GatewayTable = Field(default_factory=GatewayTable)
+    interceptor_servers: dict[TableName, InterceptorServerTable] = Field(default_factory=dict)
+    limits: LimitsTable = Field(default_factory=LimitsTable)
+    log: LogTable = Field(default_factory=LogTable)
     plugins: dict[TableName, PluginSettings] = Field(default_factory=dict)
     servers: dict[TableName, ServerTable] = Field(default_factory=dict)

@@ -1,10 +1,10 @@
-"""The `[servers.<name>]` tables."""
+"""How servers are reached, and the `[servers.<name>]` tables."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -66,8 +66,8 @@ def _names(rule: Callable[[Iterable[str]], None]) -> AfterValidator:
     return AfterValidator(check)
 
 
-class ServerTable(Table):
-    """A server to guard: `[servers.<name>]`, with either `command` or `url`.
+class ConnectionTable(Table):
+    """How a server is started or connected to: either `command` or `url`.
 
     The table holds the texts as they are written: `${NAME}` is replaced, and a `file:` read, by `resolved`, thus when
     the server is used. A command that needs no server works without its variables. What can be told before, such as a
@@ -79,15 +79,8 @@ class ServerTable(Table):
         args: arguments of `command`.
         env: variables for `command`, added to the environment.
         cwd: working directory of `command`, absolute.
-        restart: start `command` again when it ends: `never`, after a failure, or `always`.
         transport: how `url` speaks: `http` is streamable HTTP, `sse` the older HTTP+SSE.
         headers: header fields for `url`, added to every request.
-        max_message: the longest message, in bytes; in the file a size such as "64MiB".
-        denials: for this server, in the place of what `[gateway]` says.
-        denial_detail: as `denials`.
-        expose_interceptors: as `denials`.
-        coerce_input_schemas: as `denials`.
-        ask_timeout: as `denials`.
     """
 
     command: Annotated[StrictStr, _text(program)] | None = None
@@ -97,19 +90,12 @@ class ServerTable(Table):
         default_factory=dict, repr=False
     )
     cwd: Annotated[StrictStr, _text(folder)] | None = None
-    restart: Restart = "never"
     transport: Transport = "http"
     headers: Annotated[dict[StrictStr, Annotated[StrictStr, _secret(field_value)]], _names(field_names)] = Field(
         default_factory=dict, repr=False
     )
-    max_message: Annotated[int, BeforeValidator(size)] = MAX_MESSAGE
-    denials: DenialAs | None = None
-    denial_detail: DenialDetail | None = None
-    expose_interceptors: StrictBool | None = None
-    coerce_input_schemas: StrictBool | None = None
-    ask_timeout: Milliseconds | None = None
 
-    @field_validator("args", "env", "cwd", "restart", mode="before")
+    @field_validator("args", "env", "cwd", "restart", mode="before", check_fields=False)
     @classmethod
     def _goes_with_command(cls, value: Any, info: ValidationInfo) -> Any:
         if info.data.get("url") is not None and info.data.get("command") is None:
@@ -155,7 +141,7 @@ class ServerTable(Table):
                 url=reading.text(self.url, endpoint, "url"),
                 transport=self.transport,
                 headers=reading.secrets(self.headers, field_value, "headers"),
-                max_message=self.max_message,
+                max_message=MAX_MESSAGE,
             )
         assert self.command is not None
         arguments = [reading.text(text, argument, "args", index) for index, text in enumerate(self.args)]
@@ -163,9 +149,44 @@ class ServerTable(Table):
             command=(reading.text(self.command, program, "command"), *arguments),
             env=reading.secrets(self.env, argument, "env"),
             cwd=None if self.cwd is None else absolute(reading.text(self.cwd, folder, "cwd")),
-            restart=self.restart,
-            max_message=self.max_message,
+            restart="never",
+            max_message=MAX_MESSAGE,
         )
+
+
+class ServerTable(ConnectionTable):
+    """A server to guard: `[servers.<name>]`.
+
+    Attributes:
+        restart: start `command` again when it ends: `never`, after a failure, or `always`.
+        max_message: the longest message, in bytes; in the file a size such as "64MiB". By default what `[limits]` says.
+        denials: for this server, in the place of what `[gateway]` says.
+        denial_detail: as `denials`.
+        expose_interceptors: as `denials`.
+        coerce_input_schemas: as `denials`.
+        ask_timeout: as `denials`.
+    """
+
+    restart: Restart = "never"
+    max_message: Annotated[int, BeforeValidator(size)] | None = None
+    denials: DenialAs | None = None
+    denial_detail: DenialDetail | None = None
+    expose_interceptors: StrictBool | None = None
+    coerce_input_schemas: StrictBool | None = None
+    ask_timeout: Milliseconds | None = None
+
+    def resolved(
+        self,
+        environ: Mapping[str, str] | None = None,
+        *,
+        source: ConfigSource | None = None,
+        place: tuple[str, ...] = (),
+    ) -> StdioServer | RemoteServer:
+        """Return the server; see `ConnectionTable.resolved`."""
+        server = super().resolved(environ, source=source, place=place)
+        if isinstance(server, StdioServer):
+            server = replace(server, restart=self.restart)
+        return server if self.max_message is None else replace(server, max_message=self.max_message)
 
 
 @dataclass(frozen=True, slots=True)

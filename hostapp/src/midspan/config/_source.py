@@ -1,37 +1,35 @@
-"""A config file as text and as TOML, and where in it a key stands."""
+"""A config as text and as TOML, of one file or of several, and where in them a key stands."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from midspan.config._places import Places
-from midspan.config._values import NAME
+from midspan.config._places import Keys, Places
 from midspan.errors import ConfigError
 
 _PLACE = re.compile(r"\s*\(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")
-_VARIABLE = re.compile(rf"\$\{{(?P<name>{NAME})(?::-[^}}]*)?\}}", re.ASCII)
-_EXPANDED = "servers"
-"""The table whose texts have variables; they are replaced when a server is used."""
+_DEEPEST = 100
+"""Levels of tables and lists that nobody needs, and that whatever reads them survives."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConfigSource:
-    """A config file that was read; without one, empty.
+class ConfigFile:
+    """One file as it was read.
 
     Attributes:
-        path: the file, or None when there is none.
+        path: where it is.
         text: its text.
         data: its TOML.
     """
 
-    path: Path | None = None
+    path: Path
     text: str = field(default="", repr=False)
     data: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
@@ -51,7 +49,47 @@ class ConfigSource:
         return Places(self.text)
 
 
-def dotted(keys: tuple[str | int, ...]) -> str:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConfigSource:
+    """A config that was read: a file and those that it includes; without one, empty.
+
+    Attributes:
+        files: the file, and then those that it includes, in order.
+        data: the TOML of all of them as one.
+        origins: for the keys that not the first file holds: which one does, and by which keys.
+    """
+
+    files: tuple[ConfigFile, ...] = ()
+    data: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    origins: Mapping[Keys, tuple[ConfigFile, Keys]] = field(
+        default_factory=dict[Keys, tuple[ConfigFile, Keys]], repr=False
+    )
+
+    @classmethod
+    def of(cls, path: Path) -> ConfigSource:
+        """Return the source of what was read from a file of another form, for errors."""
+        return cls(files=(ConfigFile(path=path),))
+
+    @property
+    def path(self) -> Path | None:
+        """The first file, or None when there is none."""
+        return self.files[0].path if self.files else None
+
+    def place(self, *keys: str | int) -> tuple[ConfigFile | None, Keys]:
+        """Return the file in which keys stand, or would, and the keys as they are there."""
+        for end in range(len(keys), 0, -1):
+            if (origin := self.origins.get(keys[:end])) is not None:
+                file, own = origin
+                return file, (*own, *keys[end:])
+        return (self.files[0] if self.files else None), keys
+
+    def error(self, problem: str, *keys: str | int) -> ConfigError:
+        """Return an error that names the file, the key and where it stands; of a missing one, what is around it."""
+        file, own = self.place(*keys)
+        return ConfigError(problem, key=dotted(own) or None) if file is None else file.error(problem, *own)
+
+
+def dotted(keys: Keys) -> str:
     """Write keys as TOML writes them: `plugins.pii.config.entities[0]`."""
     text = ""
     for key in keys:
@@ -63,18 +101,12 @@ def dotted(keys: tuple[str | int, ...]) -> str:
     return text
 
 
-def read_source(path: Path | None) -> ConfigSource:
-    """Read a config file.
-
-    Args:
-        path: the file; None for none, which is an empty config.
+def read_file(path: Path) -> ConfigFile:
+    """Read one file.
 
     Raises:
-        ConfigError: it cannot be read, is not UTF-8, is not TOML, or holds `${NAME}` where variables are not
-            replaced yet: outside of the server tables.
+        ConfigError: it cannot be read, is not UTF-8, or is not TOML.
     """
-    if path is None:
-        return ConfigSource()
     try:
         # Line ends as they are: what TOML does not take for one must not become one.
         text = path.read_bytes().decode("utf-8-sig")
@@ -88,19 +120,22 @@ def read_source(path: Path | None) -> ConfigSource:
         raise _syntax_error(path, text, str(error)) from error
     except RecursionError as error:
         raise ConfigError("is nested too deeply", file=path) from error
-    source = ConfigSource(path=path, text=text, data=data)
-    _refuse_variables(source)
-    return source
+    if _is_deep(data):
+        raise ConfigError(f"is nested too deeply, beyond {_DEEPEST} levels", file=path)
+    return ConfigFile(path=path, text=text, data=data)
 
 
-def _refuse_variables(source: ConfigSource) -> None:
-    try:
-        for keys, value in _strings({key: value for key, value in source.data.items() if key != _EXPANDED}):
-            if found := _VARIABLE.search(value):
-                # Taken literally, it would be a wrong password that nobody notices.
-                raise source.error(f"${{{found['name']}}} is not replaced yet; write the value itself", *keys)
-    except RecursionError as error:
-        raise ConfigError("is nested too deeply", file=source.path) from error
+def _is_deep(data: dict[str, Any]) -> bool:
+    level: list[object] = [data]
+    for _ in range(_DEEPEST):
+        level = [inner for outer in level for inner in _within(outer) if isinstance(inner, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _within(value: object) -> Iterable[object]:
+    return cast("dict[str, object]", value).values() if isinstance(value, dict) else cast("list[object]", value)
 
 
 def _syntax_error(path: Path, text: str, message: str) -> ConfigError:
@@ -109,18 +144,6 @@ def _syntax_error(path: Path, text: str, message: str) -> ConfigError:
         return ConfigError(message, file=path)
     problem = message[: place.start()]
     if place["line"] is None:
-        return ConfigError(
-            f"{problem} (at the end of the file)", file=path, line=text.removesuffix("\n").count("\n") + 1
-        )
+        last = text.removesuffix("\n").count("\n") + 1
+        return ConfigError(f"{problem} (at the end of the file)", file=path, line=last)
     return ConfigError(problem, file=path, line=int(place["line"]), column=int(place["column"]))
-
-
-def _strings(data: object, keys: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    if isinstance(data, str):
-        yield keys, data
-    elif isinstance(data, Mapping):
-        for key, value in cast("Mapping[str, Any]", data).items():
-            yield from _strings(value, (*keys, key))
-    elif isinstance(data, list):
-        for index, value in enumerate(cast("list[Any]", data)):
-            yield from _strings(value, (*keys, index))

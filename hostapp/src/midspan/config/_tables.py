@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
+from midspan.config._scopes import PATTERN, PATTERN_FORM
 from midspan.config._source import ConfigSource
 from midspan.errors import did_you_mean
 
@@ -19,7 +20,7 @@ NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 NAME_FORM = "a name takes lower-case letters, digits and hyphens, and starts with a letter"
 
-TOP_KEYS = ("gateway", "plugins", "servers")
+TOP_KEYS = ("audit", "gateway", "include", "interceptor_servers", "limits", "log", "plugins", "requires", "servers")
 PLUGIN_KEYS = (
     "config",
     "distribution",
@@ -28,6 +29,7 @@ PLUGIN_KEYS = (
     "interceptors",
     "mode",
     "priority",
+    "servers",
     "timeout",
     "use",
 )
@@ -41,11 +43,13 @@ class PluginTable:
         enabled: whether the plugin runs; None when the table does not say, which counts as no.
         use: the id of the plugin that the table configures, or None when the table's name is the id.
         distribution: the distribution that must own the id, or None.
+        servers: the servers that the plugin is for, names or globs; None for all.
     """
 
     enabled: bool | None = None
     use: str | None = None
     distribution: str | None = None
+    servers: tuple[str, ...] | None = None
 
 
 def plugin_tables(source: ConfigSource) -> dict[str, PluginTable]:
@@ -76,7 +80,19 @@ def _table(source: ConfigSource, name: str, value: object) -> PluginTable:
         raise source.error('must be the id of a plugin, for example "policy"', *place, "use")
     if distribution is not None and not (isinstance(distribution, str) and distribution):
         raise source.error('must be the name of a distribution, for example "midspan-pii"', *place, "distribution")
-    return PluginTable(enabled=enabled, use=use, distribution=distribution)
+    servers = _servers(source, table.get("servers"), *place, "servers")
+    return PluginTable(enabled=enabled, use=use, distribution=distribution, servers=servers)
+
+
+def _servers(source: ConfigSource, value: object, *place: str) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not value:
+        raise source.error('must be a list of names or globs, such as ["prod-*"]; leave it out for all', *place)
+    for index, pattern in enumerate(cast("list[object]", value)):
+        if not (isinstance(pattern, str) and PATTERN.fullmatch(pattern)):
+            raise source.error(PATTERN_FORM, *place, index)
+    return tuple(cast("list[str]", value))
 
 
 def _refuse_unknown(source: ConfigSource, table: dict[str, Any], known: Iterable[str], *place: str) -> None:

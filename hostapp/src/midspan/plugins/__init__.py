@@ -14,22 +14,27 @@ from typing import TYPE_CHECKING
 from midspan._lazy import lazily
 from midspan.plugins._discovery import GROUP, discover
 from midspan.plugins._info import STATES, PluginInfo, State
-from midspan.plugins._selection import ChosenInstance, Selection, owner_of, select
+from midspan.plugins._selection import ChosenInstance, RefusedInstance, Selection, owner_of, select
 
 if TYPE_CHECKING:
-    from midspan.plugins._assembly import Assembly, assemble
+    from midspan.plugins._assembly import Assembly
+    from midspan.plugins._builder import Builder, assemble
     from midspan.plugins._instance import Instance, build_instance
     from midspan.plugins._loading import load
     from midspan.plugins._plugin import Plugin
+    from midspan.plugins._running import Running
 
 __all__ = [
     "GROUP",
     "STATES",
     "Assembly",
+    "Builder",
     "ChosenInstance",
     "Instance",
     "Plugin",
     "PluginInfo",
+    "RefusedInstance",
+    "Running",
     "Selection",
     "State",
     "assemble",
@@ -44,7 +49,9 @@ _HEAVY = {
     "Assembly": "_assembly",
     "Instance": "_instance",
     "Plugin": "_plugin",
-    "assemble": "_assembly",
+    "Builder": "_builder",
+    "Running": "_running",
+    "assemble": "_builder",
     "build_instance": "_instance",
     "load": "_loading",
 }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from pydantic import BaseModel, ValidationError
 
-from midspan.config import Config, Fault, fault_of, unknown_key
+from midspan.config import Config, Fault, faults_of, filled, unknown_key
+from midspan.errors import ConfigError, PluginError, raise_all
 from midspan.plugins._causes import cause_of
 from midspan.plugins._plugin import Plugin
 
@@ -16,27 +19,34 @@ def configure(plugin: Plugin, instance: str, model: type[BaseModel] | None, conf
         The validated config, or None when the plugin has no model.
 
     Raises:
-        PluginError: the table does not fit the model, or is not empty though there is none; names the file, the key
-            and what is accepted there.
+        PluginError: the table does not fit the model, is not empty though there is none, or refers to a variable or
+            file that is not there; names the file, the key and what is accepted there. Several are `ProblemsError`.
     """
     settings = config.plugins.get(instance)
-    table = settings.config if settings is not None else {}
+    written = settings.config if settings is not None else {}
+    place = ("plugins", instance, "config")
 
-    def refused(fault: Fault) -> Exception:
-        place = "" if config.source.path is not None else "; there is no config file: write one, name it with --config"
-        located = config.source.error(fault.problem + place, "plugins", instance, "config", *fault.keys)
+    def refused(fault: Fault) -> PluginError:
+        hint = "" if config.source.path is not None else "; there is no config file: write one, name it with --config"
+        located = config.source.error(given.without_values(fault.problem) + hint, *place, *fault.keys)
         return plugin.info.error(str(located), instance=instance)
 
+    try:
+        given = filled(written, os.environ, config.source, *place)
+    except ConfigError as error:
+        raise plugin.info.error(str(error), instance=instance) from None
     if model is None:
-        if not table:
+        if not written:
             return None
         raise refused(Fault(keys=(), problem="the plugin takes no config; remove the table"))
-    if fault := unknown_key(model, table):
+    if fault := unknown_key(model, given.table):
         raise refused(fault)
+    # A cause would show in a traceback what stands in the config.
     try:
-        return model.model_validate(table)
+        return model.model_validate(given.table)
     except ValidationError as error:
-        raise refused(fault_of(error, model)) from error
-    except Exception as error:
-        # A validator of the plugin's model may raise anything.
-        raise refused(Fault(keys=(), problem=f"its model raised {cause_of(error)}")) from error
+        problems = [refused(fault) for fault in faults_of(error, model)]
+    except Exception as error:  # noqa: BLE001 - a validator of the plugin's model may raise anything
+        problems = [refused(Fault(keys=(), problem=f"its model raised {cause_of(error)}"))]
+    raise_all(problems)
+    raise AssertionError("unreachable")

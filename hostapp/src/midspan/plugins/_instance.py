@@ -17,7 +17,7 @@ from midspan.plugins._selection import ChosenInstance
 from midspan_sdk import Bindings, DecisionRecord, DefinitionError, Interceptor, InterceptorOverrides, Observer
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Instance:
     """One plugin instance, built.
 
@@ -30,6 +30,7 @@ class Instance:
         overrides: the operator's policy for them, by wire name.
         observers: its observers, named after the instance.
         without: how to start without it, half a sentence for errors.
+        servers: the servers that it is for, names or globs; None for all.
     """
 
     name: str
@@ -40,6 +41,17 @@ class Instance:
     overrides: dict[str, InterceptorOverrides]
     observers: tuple[Observer, ...]
     without: str
+    servers: tuple[str, ...] | None = None
+
+    def same_as(self, other: Instance) -> bool:
+        """Tell whether another build of this instance may go on with what this one has open, and what it keeps."""
+        mine, theirs = self.plugin.info, other.plugin.info
+        return (
+            self.name == other.name
+            and (mine.id, mine.value, mine.distribution, mine.version)
+            == (theirs.id, theirs.value, theirs.distribution, theirs.version)
+            and self.config == other.config
+        )
 
 
 def build_instance(plugin: Plugin, chosen: ChosenInstance, config: Config) -> Instance:
@@ -74,6 +86,7 @@ def build_instance(plugin: Plugin, chosen: ChosenInstance, config: Config) -> In
         overrides={one.name: policy for one, policy in zip(bound, policies, strict=True)},
         observers=observers,
         without=chosen.without,
+        servers=chosen.servers,
     )
 
 

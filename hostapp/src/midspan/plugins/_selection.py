@@ -24,11 +24,28 @@ class ChosenInstance:
         name: its config table's name, or the plugin's id when it has no table.
         plugin: the plugin.
         without: how to start without it, half a sentence for errors.
+        servers: the servers that it is for, names or globs; None for all.
     """
 
     name: str
     plugin: PluginInfo
     without: str
+    servers: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RefusedInstance:
+    """A plugin instance that is to run and has no plugin that could.
+
+    Attributes:
+        name: its config table's name, or the plugin's id.
+        problem: why.
+        servers: as of `ChosenInstance`.
+    """
+
+    name: str
+    problem: OperatorError
+    servers: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,14 +55,21 @@ class Selection:
     Attributes:
         plugins: all plugins, each in its state.
         instances: those that are to run, in order: tables as in the file, then `--plugin`.
-        problems: what stops a start, the first of each cause.
+        refused: those that are to run and cannot.
+        problems: what stops a start for every server.
         warnings: what the operator may have meant otherwise.
     """
 
     plugins: tuple[PluginInfo, ...]
     instances: tuple[ChosenInstance, ...]
+    refused: tuple[RefusedInstance, ...]
     problems: tuple[OperatorError, ...]
     warnings: tuple[str, ...]
+
+    @property
+    def all_problems(self) -> tuple[OperatorError, ...]:
+        """What stops a start for every server, or for some."""
+        return (*self.problems, *(one.problem for one in self.refused))
 
 
 def select(
@@ -99,22 +123,23 @@ class _Decision:
 
     def selection(self) -> Selection:
         wanted = [name for name in self._wanted() if not self._is_blocked(name)]
-        problems: list[OperatorError] = [*self._unknown_blocks()]
         instances: list[ChosenInstance] = []
-        refused: set[str] = set()
+        refused: list[RefusedInstance] = []
         for name in wanted:
-            plugin = self._plugin_of(name)
+            servers = self._tables.get(name, NO_TABLE).servers
             try:
-                owner = self.owner(plugin)
-                instances.append(ChosenInstance(name=name, plugin=owner, without=self._without(name, owner)))
+                owner = self.owner(self._plugin_of(name))
             except PluginError as error:
-                if plugin not in refused:
-                    problems.append(error.with_hint(self._without(name)))
-                refused.add(plugin)
+                problem = error.with_hint(self._without(name))
+                refused.append(RefusedInstance(name=name, problem=problem, servers=servers))
+            else:
+                without = self._without(name, owner)
+                instances.append(ChosenInstance(name=name, plugin=owner, without=without, servers=servers))
         return Selection(
             plugins=tuple(self._in_state(info, wanted) for info in self._found),
             instances=tuple(instances),
-            problems=tuple(problems),
+            refused=tuple(refused),
+            problems=tuple(self._unknown_blocks()),
             warnings=tuple(self._warnings(wanted)),
         )
 
