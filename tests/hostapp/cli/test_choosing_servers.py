@@ -288,20 +288,20 @@ async def test_a_single_server_is_at_mcp_too(
         (
             '[servers.a]\ncommand = "sh"\n\n[servers.b]\nurl = "http://localhost/mcp"\n'
             'headers = { Authorization = "Bearer ${NO_SUCH_TOKEN}" }\n',
-            "6: servers.b.headers.Authorization: needs the environment variable NO_SUCH_TOKEN, which is not set; set "
+            "6:13: servers.b.headers.Authorization: needs the environment variable NO_SUCH_TOKEN, which is not set; set "
             "it, or write ${NO_SUCH_TOKEN:-default}",
         ),
         (
             '[servers.a]\ncommand = "sh"\nenv = { TOKEN = "file:/no/such/file" }\n',
-            "3: servers.a.env.TOKEN: the file that it names cannot be read: No such file or directory",
+            "3:9: servers.a.env.TOKEN: the file that it names cannot be read: No such file or directory",
         ),
         (
             '[servers.a]\ncommand = "sh"\n\n[servers.b]\ncommand = "no-such-server"\n',
-            "5: servers.b.command: cannot start 'no-such-server': not found; install it or give its full path",
+            "5:1: servers.b.command: cannot start 'no-such-server': not found; install it or give its full path",
         ),
         (
             '[servers.a]\ncommand = "sh"\ncwd = "/no/such/folder"\n',
-            "2: servers.a.command: cannot start 'sh': its working directory is not there: /no/such/folder",
+            "2:1: servers.a.command: cannot start 'sh': its working directory is not there: /no/such/folder",
         ),
     ],
 )
