@@ -288,8 +288,8 @@ async def test_a_single_server_is_at_mcp_too(
         (
             '[servers.a]\ncommand = "sh"\n\n[servers.b]\nurl = "http://localhost/mcp"\n'
             'headers = { Authorization = "Bearer ${NO_SUCH_TOKEN}" }\n',
-            "6:13: servers.b.headers.Authorization: needs the environment variable NO_SUCH_TOKEN, which is not set; set "
-            "it, or write ${NO_SUCH_TOKEN:-default}",
+            "6:13: servers.b.headers.Authorization: needs the environment variable NO_SUCH_TOKEN, which is not set; "
+            "set it, or write ${NO_SUCH_TOKEN:-default}",
         ),
         (
             '[servers.a]\ncommand = "sh"\nenv = { TOKEN = "file:/no/such/file" }\n',

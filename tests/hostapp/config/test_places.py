@@ -10,12 +10,11 @@ from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from midspan.config import ConfigFile, read_source
 from midspan.errors import ConfigError
 
-from .toml_texts import DOCUMENTS, Keys, Writer
+from .toml_texts import CHANCES, DOCUMENTS, Keys, Writer
 
 
 def place(tmp_path: Path, text: str | bytes, *keys: str | int) -> tuple[int | None, int | None]:
@@ -38,7 +37,7 @@ def ways(value: object, keys: Keys = ()) -> Iterator[Keys]:
 
 
 @settings(max_examples=300)
-@given(DOCUMENTS, st.randoms(use_true_random=False))
+@given(DOCUMENTS, CHANCES)
 def test_every_key_and_element_of_any_layout_has_the_place_where_it_was_written(
     data: dict[str, Any], chance: Random
 ) -> None:
