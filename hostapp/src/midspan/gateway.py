@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     AnyBackend = str | Sequence[str] | Server[Any] | MCPServer | Transport | Callable[[], Transport]
 
-__all__ = ["MAX_MESSAGE", "PATH", "Gateway", "TransportName"]
+__all__ = ["MAX_MESSAGE", "PATH", "Gateway", "TransportName", "asgi_app", "default_name"]
 
 PATH: Final = "/mcp"
 """Where the endpoint is, by convention."""
@@ -137,20 +137,12 @@ class Gateway:
         self._chain = _narrowed(_empty_chain() if chain is None and coerce_input_schemas else chain, events)
         self._coerce = coerce_input_schemas
         self._exposure = _exposure(chain) if expose_interceptors else None
-        self._name = name or self._default_name(cast("object", backend))
+        self._name = name or default_name(cast("object", backend))
         self._restart: RestartWhen = restart
         self._denials = denials
         self._max_message = max_message
         self._asking = _asking(ask_timeout, state_key) if self._chain is not None else None
         self._served: HTTPRelay | BridgeEndpoint | None = None
-
-    def _default_name(self, backend: object) -> str:
-        if self._url is not None:
-            return urlsplit(self._url).netloc
-        if self._command:
-            return os.path.basename(self._command[0])
-        name = getattr(backend, "name", None)
-        return name if isinstance(name, str) else "server"
 
     def _backend(self, client_headers: Headers = ()) -> Backend:
         """Return what opens connections.
@@ -323,9 +315,20 @@ class Gateway:
         await self._endpoint.__aexit__(kind, error, traceback)
 
 
+def default_name(backend: object) -> str:
+    """Return what interceptors know a server by that was given no name; see `Gateway`."""
+    if isinstance(backend, str):
+        return urlsplit(backend).netloc
+    if isinstance(backend, Sequence):
+        return os.path.basename(str(cast("Sequence[object]", backend)[0]))
+    name = getattr(backend, "name", None)
+    return name if isinstance(name, str) else "server"
+
+
 def asgi_app(
     gateways: Mapping[str, Gateway],
     *,
+    refused: Mapping[str, str] | None = None,
     allowed_hosts: Iterable[str] = (),
     allowed_origins: Iterable[str] = (),
     any_address: bool = False,
@@ -336,15 +339,18 @@ def asgi_app(
     Args:
         gateways: by the path of their endpoint, relative to where the application is mounted. Whoever runs the
             application enters them.
+        refused: why a server is not served, by the path at which it would be; its clients are told.
         allowed_hosts: as in `Gateway.asgi_app`, like the next two.
         allowed_origins: see there.
         any_address: see there.
         running: entered when a server starts the application by itself, and left when it stops.
     """
-    from midspan.http import Front, Guard
+    from midspan.http import Endpoint, Front, Guard, RefusingEndpoint
 
     guard = Guard(hosts=allowed_hosts, origins=allowed_origins, any_address=any_address)
-    endpoints = {path: gateway._endpoint for path, gateway in gateways.items()}  # pyright: ignore[reportPrivateUsage] - of this module, and no business of others
+    endpoints: dict[str, Endpoint] = {path: RefusingEndpoint(reason) for path, reason in (refused or {}).items()}
+    for path, gateway in gateways.items():
+        endpoints[path] = gateway._endpoint  # pyright: ignore[reportPrivateUsage] - of this module, and no business of others
     return Front(endpoints, guard, running=running)
 
 

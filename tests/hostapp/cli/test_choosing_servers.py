@@ -414,4 +414,4 @@ def test_the_help_says_what_every_option_does_in_lines_of_a_terminal(
     assert max(map(len, text.splitlines())) <= 80
     assert text.startswith(f"Usage: midspan {command} [OPTIONS] [-- COMMAND [ARGS]...]\n")
     options = re.findall(r"^  (--[a-z-]+)(?: \S.*)?$", text, re.MULTILINE)
-    assert options[:5] == ["--url", "--transport", "--header", "--server", "--restart"]
+    assert options[:6] == ["--url", "--transport", "--header", "--server", "--name", "--restart"]

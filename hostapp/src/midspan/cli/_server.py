@@ -31,6 +31,7 @@ class ServerChoice:
         transport: of the URL; None when it is not given.
         headers: `NAME: VALUE` lines for requests to the URL.
         server: the name of its table in the config, or None.
+        name: what it is called where it has no table; None when it is not given.
         restart: whether a command that ends is started anew; None when it is not given.
     """
 
@@ -39,12 +40,22 @@ class ServerChoice:
     transport: str | None
     headers: tuple[str, ...]
     server: str | None
+    name: str | None
     restart: str | None
 
     @property
     def given(self) -> bool:
         """Whether it names a server."""
         return bool(self.command) or self.url is not None or self.server is not None
+
+    @property
+    def called(self) -> str:
+        """What interceptors know the server by, and what scopes are held against."""
+        from midspan.gateway import default_name
+
+        if self.server is not None:
+            return self.server
+        return self.name or default_name(self.url if self.url is not None else list(self.command))
 
     def check(self) -> None:
         """Refuse what does not go together.
@@ -61,19 +72,25 @@ class ServerChoice:
                 raise OperatorError(f"{option} belongs to --url{'' if self.command else in_config}")
         if not self.command and self.restart is not None:
             raise OperatorError(f"--restart belongs to a command behind --{'' if self.url is not None else in_config}")
+        if self.name is not None and (self.server is not None or not self.given):
+            raise OperatorError(
+                "--name belongs to a command behind --, or to --url; a server of the config has its own"
+            )
+        if self.name is not None and not (self.name and self.name.isprintable()):
+            raise OperatorError("--name must be a name: not empty, and printable")
         if self.url is not None and "://" not in self.url:
             # The text is not shown: where somebody took a command for a URL, there may be a secret in it.
             raise OperatorError(
                 "--url: give the URL of the server, like http://localhost:8000/mcp; a command goes behind --"
             )
 
-    def gateway(self, config: Config, chain: Chain) -> Gateway:
-        """Return the gateway in front of the server.
+    def gateway(self, config: Config, server: str, chain: Chain) -> Gateway:
+        """Return the gateway in front of one of the servers that are guarded: the chosen one, or one of the config.
 
         Raises:
             OperatorError: it cannot be one.
         """
-        return configured(config, self.server, chain) if self.server is not None else self.named(chain, config)
+        return self.named(chain, config) if self.given and self.server is None else configured(config, server, chain)
 
     def named(self, chain: Chain | None, config: Config | None = None) -> Gateway:
         """Return the gateway in front of the server that the command line itself names; with no chain it only relays.
@@ -81,15 +98,24 @@ class ServerChoice:
         Raises:
             OperatorError: it cannot be one.
         """
-        from midspan.gateway import Gateway
+        from midspan.gateway import MAX_MESSAGE, Gateway
 
+        longest = MAX_MESSAGE if config is None else config.settings.limits.max_message
         if self.url is not None:
             transport = cast("TransportName", self.transport or "http")
             return Gateway(
-                self.url, chain, transport=transport, headers=_headers(self.headers), **_towards_clients(config)
+                self.url,
+                chain,
+                transport=transport,
+                headers=_headers(self.headers),
+                name=self.name,
+                max_message=longest,
+                **_towards_clients(config),
             )
         restart = cast("RestartWhen", self.restart or "never")
-        return Gateway(self.command, chain, restart=restart, **_towards_clients(config))
+        return Gateway(
+            self.command, chain, restart=restart, name=self.name, max_message=longest, **_towards_clients(config)
+        )
 
 
 def server_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -117,6 +143,11 @@ def server_options(function: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--server", metavar="NAME", help="Guard a server of the config: the one of the table [servers.NAME]."
+        ),
+        click.option(
+            "--name",
+            metavar="NAME",
+            help="What COMMAND or --url is called, for interceptors and for plugins that are for some servers only.",
         ),
         click.option(
             "--restart",

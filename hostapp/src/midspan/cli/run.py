@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from midspan.cli._guards import MOUNT_GIVES, scoped_away
 from midspan.cli._options import plugin_options
 from midspan.cli._output import print_relay_only, print_warning
 from midspan.cli._over_stdio import over_stdio
@@ -50,19 +51,20 @@ def run(
             print_relay_only()
             return _run(choice.named(None).run_stdio(streams))
         from midspan.config import load_config
-        from midspan.plugins import assemble
+        from midspan.plugins import Builder
 
         settings = load_config(config)
-        assembly = assemble(
-            config=settings,
-            plugins=plugins,
-            no_plugins=no_plugins,
-            plugin_files=plugin_files,
-            gives=("session", "store", "tools", "ask"),
+        builder = Builder(
+            config=settings, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=MOUNT_GIVES
         )
+        if choice.server is not None:
+            settings.server(choice.server)
+        assembly = builder.assembly(choice.called)
         for warning in assembly.warnings:
             print_warning(warning)
-        return _run(_relay(streams, choice.gateway(settings, assembly.chain), assembly))
+        if choice.server is None and choice.name is None and (away := scoped_away(builder, choice.called)):
+            print_warning(away)
+        return _run(_relay(streams, choice.gateway(settings, choice.called, assembly.chain), assembly))
 
     over_stdio(guard)
 

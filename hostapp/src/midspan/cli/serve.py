@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from midspan.cli._guards import MOUNT_GIVES, Guards, refusals, scoped_away
 from midspan.cli._options import plugin_options
-from midspan.cli._output import print_relay_only, print_warning
-from midspan.cli._server import ServerChoice, configured, server_options
+from midspan.cli._output import print_error, print_relay_only, print_warning
+from midspan.cli._server import ServerChoice, server_options
 from midspan.errors import OperatorError
 
 if TYPE_CHECKING:
     from midspan.config import Config
     from midspan.gateway import Gateway
     from midspan.http import Front
-    from midspan.plugins import Assembly
-    from midspan_sdk import Chain
 
 _BACKLOG = 2048
 
@@ -69,20 +68,23 @@ def serve(
     """
     from midspan.config import load_config
     from midspan.gateway import asgi_app
-    from midspan.plugins import assemble
+    from midspan.plugins import Builder
 
     choice.check()
     settings = load_config(config)
-    assembly = assemble(
-        config=settings,
-        plugins=plugins,
-        no_plugins=no_plugins,
-        plugin_files=plugin_files,
-        gives=("session", "store", "tools", "ask"),
+    builder = Builder(
+        config=settings, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=MOUNT_GIVES
     )
-    for warning in assembly.warnings:
+    servers = _servers(choice, settings)
+    guards = Guards.of(builder, servers)
+    for warning in guards.warnings:
         print_warning(warning)
-    gateways = _gateways(choice, settings, assembly.chain)
+    if choice.given and choice.server is None and choice.name is None and (away := scoped_away(builder, servers[0])):
+        print_warning(away)
+    for server, error in guards.refused.items():
+        for line in refusals(error):
+            print_error(f"server {server!r} is not served: {line}")
+    gateways = {name: choice.gateway(settings, name, assembly.chain) for name, assembly in guards.assemblies.items()}
     _check(choice, settings, gateways)
 
     from midspan.http import is_public, listen, url_of
@@ -95,50 +97,67 @@ def serve(
                 f"--host {host}: others than this machine reach this address, and midspan does not authenticate them; "
                 "add --insecure if that is meant"
             )
-        app = asgi_app(gateways, allowed_hosts=(*hosts, host), allowed_origins=origins, any_address=public)
-        if assembly.empty:
+        paths = _paths(choice, servers)
+        app = asgi_app(
+            {path: gateways[server] for path, server in paths.items() if server in gateways},
+            refused={path: str(guards.refused[server]) for path, server in paths.items() if server in guards.refused},
+            allowed_hosts=(*hosts, host),
+            allowed_origins=origins,
+            any_address=public,
+        )
+        if guards.empty:
             print_relay_only()
-        lines = [f"midspan: serving {url_of(listener, path)}" for path in gateways]
-        asyncio.run(_serve(assembly, gateways.values(), app, listener, lines))
+        lines = [f"midspan: serving {url_of(listener, path)}" for path, server in paths.items() if server in gateways]
+        asyncio.run(_serve(guards, gateways.values(), app, listener, lines))
 
 
-def _gateways(choice: ServerChoice, config: Config, chain: Chain) -> dict[str, Gateway]:
-    """Return the gateways by the paths at which they are served."""
-    from midspan.gateway import PATH
-
+def _servers(choice: ServerChoice, config: Config) -> list[str]:
+    """Return the names of the servers to guard."""
     if choice.given:
-        return {PATH: choice.gateway(config, chain)}
+        if choice.server is not None:
+            config.server(choice.server)
+        return [choice.called]
     if not config.servers:
         raise OperatorError(
             "no server: give its command behind --, or --url, or add a table [servers.NAME] to the config"
         )
-    served = {f"/servers/{name}{PATH}": configured(config, name, chain) for name in config.servers}
-    return {PATH: next(iter(served.values())), **served} if len(served) == 1 else served
+    return list(config.servers)
+
+
+def _paths(choice: ServerChoice, servers: Sequence[str]) -> dict[str, str]:
+    """Return which server is served at which path."""
+    from midspan.gateway import PATH
+
+    if choice.given:
+        return {PATH: servers[0]}
+    paths = {f"/servers/{name}{PATH}": name for name in servers}
+    return {PATH: servers[0], **paths} if len(servers) == 1 else paths
 
 
 def _check(choice: ServerChoice, config: Config, gateways: Mapping[str, Gateway]) -> None:
     """Refuse servers that cannot be started, before any client asks for one."""
-    names = [choice.server] if choice.given else list(config.servers)
-    for gateway, name in zip(dict.fromkeys(gateways.values()), names, strict=True):
+    for name, gateway in gateways.items():
         try:
             gateway.check()
         except OperatorError as error:
-            if name is None:
+            if choice.given and choice.server is None:
                 raise
             raise config.source.error(error.message, "servers", name, "command") from None
 
 
 async def _serve(
-    assembly: Assembly, gateways: Iterable[Gateway], app: Front, listener: socket.socket, lines: list[str]
+    guards: Guards, gateways: Iterable[Gateway], app: Front, listener: socket.socket, lines: list[str]
 ) -> None:
     from midspan.http import run_server
+    from midspan.plugins import Running
 
     def stop() -> None:
         for gateway in gateways:
             gateway.stop()
 
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(assembly.running())
+        running = await stack.enter_async_context(Running())
+        await running.enter(guards.distinct)
         for gateway in dict.fromkeys(gateways):
             await stack.enter_async_context(gateway)
         listener.listen(_BACKLOG)

@@ -45,9 +45,12 @@ class _Merged:
         self._files: list[ConfigFile] = []
         self._data: dict[str, Any] = {}
         self._origins: dict[Keys, tuple[ConfigFile, Keys]] = {}
+        self._patterns: list[Path] = []
 
     def source(self) -> ConfigSource:
-        return ConfigSource(files=tuple(self._files), data=self._data, origins=self._origins)
+        return ConfigSource(
+            files=tuple(self._files), data=self._data, origins=self._origins, patterns=tuple(self._patterns)
+        )
 
     def take(self, file: ConfigFile, chain: tuple[Path, ...]) -> None:
         """Add a file, then those that it includes."""
@@ -69,7 +72,7 @@ class _Merged:
                 self._claim(file, (key,))
                 self._data[key] = value
         seen = (*chain, file.path.resolve())
-        for path, index in _included(file):
+        for path, index in self._included(file):
             if path.resolve() in seen:
                 raise file.error("includes a file that includes this one", INCLUDE, index)
             if any(path.resolve() == known.path.resolve() for known in self._files):
@@ -89,24 +92,24 @@ class _Merged:
             raise file.error(f"stands in {other.path} too; keep one of the two", *keys)
         self._origins[keys] = (file, keys)
 
-
-def _included(file: ConfigFile) -> Iterator[tuple[Path, int]]:
-    listed = file.data.get(INCLUDE, [])
-    if not isinstance(listed, list):
-        raise file.error(_FORM, INCLUDE)
-    for index, text in enumerate(cast("list[Any]", listed)):
-        if not isinstance(text, str) or not text:
-            raise file.error(_FORM, INCLUDE, index)
-        try:
-            path = Path(expand(text, os.environ)).expanduser()
-        except (ValueError, RuntimeError) as error:
-            raise file.error(str(error), INCLUDE, index) from None
-        # Relative to the file, never to the working directory.
-        path = file.path.parent.absolute() / path
-        if not _GLOB.intersection(path.name):
-            yield path, index
-            continue
-        if _GLOB.intersection(str(path.parent)):
-            raise file.error("only the last part of a path may have `*`, `?` or `[` in it", INCLUDE, index)
-        for found in sorted(path.parent.glob(path.name)):
-            yield found, index
+    def _included(self, file: ConfigFile) -> Iterator[tuple[Path, int]]:
+        listed = file.data.get(INCLUDE, [])
+        if not isinstance(listed, list):
+            raise file.error(_FORM, INCLUDE)
+        for index, text in enumerate(cast("list[Any]", listed)):
+            if not isinstance(text, str) or not text:
+                raise file.error(_FORM, INCLUDE, index)
+            try:
+                named = Path(expand(text, os.environ)).expanduser()
+            except (ValueError, RuntimeError) as error:
+                raise file.error(str(error), INCLUDE, index) from None
+            if _GLOB.intersection(str(named.parent)):
+                raise file.error("only the last part of a path may have `*`, `?` or `[` in it", INCLUDE, index)
+            # Relative to the file, never to the working directory.
+            path = file.path.parent.absolute() / named
+            if not _GLOB.intersection(path.name):
+                yield path, index
+                continue
+            self._patterns.append(path)
+            for found in sorted(path.parent.glob(path.name)):
+                yield found, index

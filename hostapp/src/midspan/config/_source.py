@@ -57,6 +57,7 @@ class ConfigSource:
         files: the file, and then those that it includes, in order.
         data: the TOML of all of them as one.
         origins: for the keys that not the first file holds: which one does, and by which keys.
+        patterns: includes with a glob in them, whose folder may get further files.
     """
 
     files: tuple[ConfigFile, ...] = ()
@@ -64,6 +65,7 @@ class ConfigSource:
     origins: Mapping[Keys, tuple[ConfigFile, Keys]] = field(
         default_factory=dict[Keys, tuple[ConfigFile, Keys]], repr=False
     )
+    patterns: tuple[Path, ...] = ()
 
     @classmethod
     def of(cls, path: Path) -> ConfigSource:

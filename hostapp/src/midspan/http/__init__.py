@@ -39,6 +39,7 @@ from midspan.http._guard import Guard, is_loopback
 from midspan.http._headers import Headers, is_identity, media_type, value, values
 from midspan.http._idle import IdleMap
 from midspan.http._judged import REQUEST_CANCELLED
+from midspan.http._refusing import RefusingEndpoint
 from midspan.http._relay import HTTPRelay
 from midspan.http._response_check import REDIRECTS, shown_url
 from midspan.http._sse import Event, EventSplitter, OversizedEvent
@@ -76,6 +77,7 @@ __all__ = [
     "IdleMap",
     "OversizedEvent",
     "RefusedError",
+    "RefusingEndpoint",
     "Reservation",
     "Upstream",
     "UpstreamError",

@@ -1,0 +1,110 @@
+"""Applies a changed config to what runs."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Protocol
+
+import anyio.to_thread
+
+from midspan.config import Config, ConfigSource, read_source, validated
+from midspan.errors import ConfigError, OperatorError, each_of
+from midspan.reloading._changes import Changes
+
+logger = logging.getLogger("midspan.config")
+
+
+class Target(Protocol):
+    """What a config is applied to."""
+
+    def prepare(self, config: Config) -> object:
+        """Build and check what the config says, aside. Runs in a worker thread.
+
+        Raises:
+            OperatorError: it cannot be used.
+        """
+        ...
+
+    async def apply(self, prepared: object) -> str:
+        """Put what was prepared in force. Return what changed, in words.
+
+        Raises:
+            OperatorError: it cannot be used after all; nothing has changed then.
+        """
+        ...
+
+
+class Reloader:
+    """Reads a config again when it changes, and applies it when it is good.
+
+    Args:
+        path: the file.
+        source: what was read at the start.
+        target: what to apply it to.
+        changes: tell when to look.
+    """
+
+    def __init__(self, path: Path, source: ConfigSource, target: Target, changes: Changes) -> None:
+        self._path = path
+        self._source = source
+        self._target = target
+        self._changes = changes
+        self._refused: list[tuple[Path, str]] | None = None
+
+    async def run(self) -> None:
+        """Watch and apply, until cancelled."""
+        await self._changes.watch(_watched(self._source))
+        while True:
+            asked = await self._changes.next()
+            await self.reload(asked=asked)
+
+    async def reload(self, *, asked: bool) -> bool:
+        """Read the config, and apply it when it has changed.
+
+        Args:
+            asked: somebody asked for it: apply it also when the files are as they were, since what they refer to, such
+                as a file with a secret, may have changed.
+
+        Returns:
+            Whether a config was applied.
+        """
+        texts: list[tuple[Path, str]] | None = None
+        try:
+            source = read_source(self._path)
+            texts = _texts(source)
+            if not asked:
+                if texts in (_texts(self._source), self._refused):
+                    return False
+                _refuse_emptied(source, self._source)
+            prepared = await anyio.to_thread.run_sync(lambda: self._target.prepare(validated(source)))
+            said = await self._target.apply(prepared)
+        except OperatorError as error:
+            for problem in each_of(error):
+                logger.error("%s", problem.message)
+            logger.error("the changed config is not applied; what was in force stays in force")
+            self._refused = texts
+            return False
+        except Exception:
+            logger.exception("the changed config could not be applied; what was in force stays in force")
+            return False
+        self._source, self._refused = source, None
+        await self._changes.watch(_watched(source))
+        logger.info("the config was read again: %s", said)
+        return True
+
+
+def _texts(source: ConfigSource) -> list[tuple[Path, str]]:
+    return [(file.path, file.text) for file in source.files]
+
+
+def _watched(source: ConfigSource) -> list[Path]:
+    return [*(file.path for file in source.files), *source.patterns]
+
+
+def _refuse_emptied(source: ConfigSource, before: ConfigSource) -> None:
+    # Whoever writes in place empties the file first; taken at its word, that would switch every guard off.
+    held = {file.path: file.text.strip() for file in before.files}
+    for file in source.files:
+        if not file.text.strip() and held.get(file.path):
+            raise ConfigError("is empty; to apply it nevertheless, send SIGHUP", file=file.path)
