@@ -53,7 +53,8 @@ class _PluginGroup(click.Group):
 
 
 def _load_commands(plugin: str, found: Sequence[PluginInfo]) -> dict[str, click.Command]:
-    say_what_is_ignored(click.get_current_context(), None)
+    if (context := click.get_current_context(silent=True)) is not None:
+        say_what_is_ignored(context, None)
     # The config may pin who owns the id.
     tables = plugin_tables(read_source(find_config()))
     owner = owner_of(found, tables, plugin)
