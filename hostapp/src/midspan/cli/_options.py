@@ -8,18 +8,26 @@ from typing import Any, TypeVar
 
 import click
 
+from midspan.cli._ignored import say_what_is_ignored
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def config_option(command: F) -> F:
-    """Add `--config`: the argument `config`, a path or None."""
+    """Add `--config`: the argument `config`, a path or None. The command says when it ignores a file beside it."""
     option = click.option(
         "--config",
         type=click.Path(path_type=Path, dir_okay=False),
+        callback=_named,
         metavar="FILE",
         help="Config file; default: $MIDSPAN_CONFIG, then midspan.toml in your config folder.",
     )
     return option(command)
+
+
+def _named(context: click.Context, _: click.Parameter, config: Path | None) -> Path | None:
+    say_what_is_ignored(context, config)
+    return config
 
 
 def selection_options(command: F) -> F:

@@ -55,6 +55,33 @@ def list_(config: Path | None, plugins: tuple[str, ...], no_plugins: tuple[str, 
 
 
 @plugins_group.command()
+@click.argument("plugins", metavar="ID...", nargs=-1, required=True)
+@config_option
+def enable(plugins: tuple[str, ...], config: Path | None) -> None:
+    """Enable plugins in the config: write `enabled = true` into their tables, and nothing else.
+
+    ID is the name of a table, or the id of an installed plugin: all its tables, or a new one. Without a config file,
+    one is written into your config folder.
+    """
+    from midspan.cli._enable import switch
+
+    switch(plugins, config, enabled=True)
+
+
+@plugins_group.command()
+@click.argument("plugins", metavar="ID...", nargs=-1, required=True)
+@config_option
+def disable(plugins: tuple[str, ...], config: Path | None) -> None:
+    """Disable plugins in the config: write `enabled = false` into their tables, and nothing else.
+
+    ID is the name of a table, or the id of a plugin: all its tables.
+    """
+    from midspan.cli._enable import switch
+
+    switch(plugins, config, enabled=False)
+
+
+@plugins_group.command()
 @click.argument("plugin", metavar="ID")
 @config_option
 def show(plugin: str, config: Path | None) -> None:

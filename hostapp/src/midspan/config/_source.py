@@ -86,7 +86,7 @@ class ConfigSource:
         return (self.files[0] if self.files else None), keys
 
     def error(self, problem: str, *keys: str | int) -> ConfigError:
-        """Return an error that names the file, the key and, where it can be told, the line."""
+        """Return an error that names the file, the key and where it stands; of a missing one, what is around it."""
         file, own = self.place(*keys)
         return ConfigError(problem, key=dotted(own) or None) if file is None else file.error(problem, *own)
 
@@ -146,7 +146,6 @@ def _syntax_error(path: Path, text: str, message: str) -> ConfigError:
         return ConfigError(message, file=path)
     problem = message[: place.start()]
     if place["line"] is None:
-        return ConfigError(
-            f"{problem} (at the end of the file)", file=path, line=text.removesuffix("\n").count("\n") + 1
-        )
+        last = text.removesuffix("\n").count("\n") + 1
+        return ConfigError(f"{problem} (at the end of the file)", file=path, line=last)
     return ConfigError(problem, file=path, line=int(place["line"]), column=int(place["column"]))
