@@ -76,9 +76,7 @@ class Sessions:
 class Surroundings:
     """What a mount gives to all handlers: its store, its sessions, its worker threads."""
 
-    def __init__(
-        self, store: Store, sessions: Sessions, gives: frozenset[str], threads: Threads | None = None
-    ) -> None:
+    def __init__(self, store: Store, sessions: Sessions, gives: frozenset[str], threads: Threads | None = None) -> None:
         self.store = store
         self.sessions = sessions
         self.gives = gives

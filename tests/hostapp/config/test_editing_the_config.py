@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -18,6 +20,8 @@ from midspan.config import set_enabled
 from midspan.errors import ConfigError
 
 from .toml_texts import CHANCES, DOCUMENTS, Writer
+
+NOBODY = 65534
 
 
 @pytest.fixture
@@ -187,17 +191,33 @@ def test_a_read_only_file_is_refused_and_stays(write: Callable[[str], Path]) -> 
     assert text_of(path) == "[plugins.policy]\n"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only to root")
-def test_a_read_only_folder_is_refused_and_nothing_is_left_in_it(write: Callable[[str], Path]) -> None:
-    path = write("[plugins.policy]\n")
-    path.parent.chmod(0o500)
+@contextmanager
+def as_nobody(folder: Path) -> Iterator[None]:
+    """Own a folder as a user who may not do everything; nothing is read-only to root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    for path in (folder, *folder.iterdir()):
+        os.chown(path, NOBODY, NOBODY)
+    os.seteuid(NOBODY)
     try:
-        with pytest.raises(ConfigError) as caught:
-            set_enabled(path, ["policy"], enabled=True)
+        yield
     finally:
-        path.parent.chmod(0o700)
-    assert str(caught.value) == f"{path}: cannot be changed: Permission denied"
-    assert list(path.parent.iterdir()) == [path]
+        os.seteuid(0)
+
+
+def test_a_read_only_folder_is_refused_and_nothing_is_left_in_it() -> None:
+    with TemporaryDirectory() as name:  # outside of pytest's, which others may not enter
+        path = Path(name) / "midspan.toml"
+        path.write_text("[plugins.policy]\n")
+        path.parent.chmod(0o500)
+        try:
+            with as_nobody(path.parent), pytest.raises(ConfigError) as caught:
+                set_enabled(path, ["policy"], enabled=True)
+        finally:
+            path.parent.chmod(0o700)
+        assert str(caught.value) == f"{path}: cannot be changed: Permission denied"
+        assert list(path.parent.iterdir()) == [path]
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
