@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from midspan.cli._options import plugin_options
+from midspan.cli._options import lock_of, plugin_options
 from midspan.cli._output import print_relay_only, print_warning
 from midspan.cli._over_stdio import over_stdio
 from midspan.cli._server import ServerChoice, server_options
@@ -28,6 +28,7 @@ def run(
     plugins: tuple[str, ...],
     no_plugins: tuple[str, ...],
     plugin_files: tuple[Path, ...],
+    locked: bool,
     choice: ServerChoice,
 ) -> None:
     """Guard an MCP server for the client that started this command, over stdio.
@@ -45,7 +46,7 @@ def run(
         choice.check()
         if not choice.given:
             raise OperatorError("no server: give its command behind --, or --url, or --server")
-        if not (plugins or no_plugins or plugin_files or choice.server) and find_config(config) is None:
+        if not (plugins or no_plugins or plugin_files or locked or choice.server) and find_config(config) is None:
             # Nothing can be enabled: without pydantic and the SDK, the relay takes two thirds of the memory.
             print_relay_only()
             return _run(choice.named(None).run_stdio(streams))
@@ -59,6 +60,7 @@ def run(
             no_plugins=no_plugins,
             plugin_files=plugin_files,
             gives=("session", "store", "tools", "ask"),
+            locked=lock_of(settings.source, locked),
         )
         for warning in assembly.warnings:
             print_warning(warning)

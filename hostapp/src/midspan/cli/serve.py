@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from midspan.cli._options import plugin_options
+from midspan.cli._options import lock_of, plugin_options
 from midspan.cli._output import print_relay_only, print_warning
 from midspan.cli._server import ServerChoice, configured, server_options
 from midspan.errors import OperatorError
@@ -48,6 +48,7 @@ def serve(
     plugins: tuple[str, ...],
     no_plugins: tuple[str, ...],
     plugin_files: tuple[Path, ...],
+    locked: bool,
     host: str,
     port: int,
     insecure: bool,
@@ -79,6 +80,7 @@ def serve(
         no_plugins=no_plugins,
         plugin_files=plugin_files,
         gives=("session", "store", "tools", "ask"),
+        locked=lock_of(settings.source, locked),
     )
     for warning in assembly.warnings:
         print_warning(warning)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from midspan.config import Config, load_config
 from midspan.errors import PluginError
@@ -17,8 +17,11 @@ from midspan.plugins._instance import Instance, build_instance
 from midspan.plugins._lifespans import enter_chain, enter_lifespan
 from midspan.plugins._loading import load
 from midspan.plugins._plugin import Plugin
-from midspan.plugins._selection import ChosenInstance, select
+from midspan.plugins._selection import ChosenInstance, Selection, select
 from midspan_sdk import Chain, DefinitionError, Interceptor, Observer, Store
+
+if TYPE_CHECKING:
+    from midspan.locking import LockChecks
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,6 +80,7 @@ def assemble(
     plugin_files: Iterable[Path] = (),
     gives: Iterable[str] = (),
     store: Store | None = None,
+    locked: LockChecks | None = None,
 ) -> Assembly:
     """Discover, select, load, configure and chain the enabled plugins. Imports no other.
 
@@ -87,6 +91,8 @@ def assemble(
         plugin_files: local Python files, each run as a plugin that is enabled (`--plugin-file`).
         gives: what handlers may need of the mount, of `session`, `store`, `tools`, `ask`.
         store: where `store` keeps its values.
+        locked: is told what is to run before any plugin is imported, and what was built; a lock refuses what differs
+            from it. Plugins are then imported from source, never from bytecode.
 
     Raises:
         OperatorError: what the operator asked for cannot be done: an unknown or unusable plugin, a wrong config, a
@@ -98,8 +104,37 @@ def assemble(
     _refuse_taken_ids(found, local)
     wanted = [*plugins, *(info.id for info in local)]
     selection = select(found, config.tables, enable=wanted, block=no_plugins)
+    if locked is not None:
+        locked.check_distributions(_contenders(selection))
     for problem in selection.problems:
         raise problem
+    with _imports(locked):
+        assembly = _built(selection, config, gives, store)
+        if locked is not None:
+            from midspan.locking import ANY_SERVER, BuiltChain
+
+            chain = BuiltChain(entries=assembly.chain.entries, instances=assembly.instances)
+            locked.check_chains({ANY_SERVER: chain})
+    return assembly
+
+
+def _contenders(selection: Selection) -> list[PluginInfo]:
+    """Return the plugins that are to run, and all that contend for an id that is to run."""
+    chosen = {one.plugin.id: one.plugin for one in selection.instances}
+    contested = {problem.plugin for problem in selection.problems if isinstance(problem, PluginError)}
+    others = [info for info in selection.plugins if info.id in contested and info.id not in chosen]
+    return [*chosen.values(), *others]
+
+
+def _imports(locked: LockChecks | None) -> AbstractContextManager[None]:
+    if locked is None:
+        return nullcontext()
+    from midspan.locking import locked_imports
+
+    return locked_imports()
+
+
+def _built(selection: Selection, config: Config, gives: Iterable[str], store: Store | None) -> Assembly:
     loaded: dict[str, Plugin] = {}
     instances = [_instance(chosen, loaded, config) for chosen in selection.instances]
     chain = Chain(observers=_observers(instances), gives=gives, store=store, late_sinks=True)
