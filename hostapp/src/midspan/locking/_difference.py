@@ -48,11 +48,11 @@ def hash_difference(
         build: makes the difference of two texts.
         expected: the hash in the lock; None for no such file.
         found: the hash of what is there; None for no such file.
-        where: a place to name with what was found.
+        where: a place to name with what was found, or not found.
     """
     if expected == found:
         return None
-    shown = f"{_short(found, expected)} ({where})" if found is not None and where else _short(found, expected)
+    shown = f"{_short(found, expected)} ({where})" if where else _short(found, expected)
     return build(_short(expected, found), shown)
 
 

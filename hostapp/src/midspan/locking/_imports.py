@@ -39,6 +39,8 @@ def _package(name: str) -> str:
 
 
 def _from_source(packages: set[str]) -> None:
+    if not packages:
+        return
     finder = next((one for one in sys.meta_path if isinstance(one, _SourceFinder)), None)
     if finder is None:
         finder = _SourceFinder()

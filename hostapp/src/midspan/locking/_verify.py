@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
@@ -107,9 +108,20 @@ def _distribution_differences(name: str, expected: Json, found: FoundDistributio
             yield from _of_hashes(partial(build, what="its files together"), expected.get("hash"), found.hash)
         return
     for file in sorted({*files, *found.hashes}):
-        there = found.files.get(file)
-        where = there.path if there is not None and (there.shadows or file not in files) else None
+        where = _where(file, found, expected=file in files)
         yield from _of_hashes(partial(build, what=file), files.get(file), found.hashes.get(file), where)
+
+
+def _where(file: str, found: FoundDistribution, *, expected: bool) -> str | None:
+    """Return the place of a file that nobody would look for where it is; of one that is missing, the package's."""
+    there = found.files.get(file)
+    if there is not None:
+        return there.path if there.shadows or not expected else None
+    folder = f"{file.partition('/')[0]}/"
+    beside = next((name for name in found.files if name.startswith(folder)), None)
+    if beside is None or file.startswith("."):
+        return None
+    return found.files[beside].path.removesuffix(beside.removeprefix(folder).replace("/", os.sep))
 
 
 def chain_differences(locked: Mapping[str, Json], found: Mapping[str, Json], *, whole: bool) -> list[Difference]:
@@ -168,18 +180,30 @@ def _member_differences(kind: str, locked: Iterable[Json], found: Iterable[Json]
     there = {one["name"]: one for one in found}
     for name in [*expected, *(name for name in there if name not in expected)]:
         one, other = expected.get(name), there.get(name)
-        by = one if other is None else other
-        assert by is not None
-        origin = str(by.get("distribution", by.get("interceptor_server"))).replace("==", " ")
-        group = origin.rpartition(" ")[0] if "==" in str(by.get("distribution")) else f"plugin {origin}"
-        build = partial(Difference, group=group, subject=f"{kind}{name} ({origin})")
+        build = partial(Difference, **_named(f"{kind}{name}", one if other is None else other))
         if one is None:
-            yield build(expected="none of that name", found=by.get("type", "one"))
+            yield build(expected="none of that name", found=_kind(other))
         elif other is None:
-            yield build(expected=by.get("type", "one"), found="none of that name")
+            yield build(expected=_kind(one), found="none of that name")
         else:
             for what, value, given in _leaves((), _versionless(one), _versionless(other)):
                 yield build(what=_dotted(what), expected=_value(value), found=_value(given))
+
+
+def _kind(member: Json | None) -> str:
+    return "one" if member is None else str(member.get("type", "one"))
+
+
+def _named(name: str, member: Json | None) -> dict[str, str]:
+    """Return group and subject of a member: with the distribution, the plugin file or the server that it is of."""
+    assert member is not None
+    origin: str | None = member.get("distribution", member.get("interceptor_server"))
+    if origin is None:
+        return {"group": "chains", "subject": name}
+    distribution, _, version = origin.partition("==")
+    if not version:
+        return {"group": f"plugin {origin}", "subject": f"{name} ({origin})"}
+    return {"group": distribution, "subject": f"{name} ({distribution} {version})"}
 
 
 def _versionless(member: Json) -> Json:
