@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -24,6 +26,7 @@ def lock(acme: Acme, *options: str, code: int = 0) -> None:
 def test_the_lock_is_beside_its_config_under_its_name(tmp_path: Path) -> None:
     assert lock_path(ConfigSource(path=tmp_path / "midspan.toml")) == tmp_path / "midspan.lock"
     assert lock_path(ConfigSource(path=tmp_path / "lab.toml")) == tmp_path / "lab.lock"
+    assert lock_path(ConfigSource(path=tmp_path / "my.lock")) == tmp_path / "my.lock.lock"
 
 
 def test_without_a_config_it_is_in_the_user_s_config_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -49,6 +52,37 @@ def test_the_same_environment_gives_the_same_bytes(acme: Acme) -> None:
     lock(acme)
     assert acme.lock_file.read_bytes() == before
     assert list(acme.lock_file.parent.glob(".midspan.lock*")) == []
+
+
+SETS = """
+from pydantic import BaseModel
+from midspan_sdk import hookimpl, validator
+
+class Settings(BaseModel):
+    words: set[str] = set("abcdefgh")
+
+@validator(events=set(["a/b", "c/d", "e/f", "g/h"]), phase="request")
+def check(payload): ...
+
+@hookimpl
+def midspan_config(): return Settings
+
+@hookimpl
+def midspan_interceptors(): return [check]
+"""
+
+
+def test_what_comes_from_sets_is_in_one_order(acme: Acme) -> None:
+    acme.install("midspan-acme", version="2.0", guard=SETS)
+    (acme.site / "midspan_acme-1.0.dist-info").rename(acme.site / "gone")
+    command = [sys.executable, "-m", "midspan", "plugins", "lock", "--config", str(acme.config)]
+    written = set[str]()
+    for seed in "123":
+        environment = {**os.environ, "PYTHONPATH": str(acme.site), "PYTHONHASHSEED": seed}
+        subprocess.run(command, env=environment, cwd=acme.site.parent, check=True, capture_output=True, timeout=60)
+        written.add(acme.lock_file.read_text())
+    (text,) = written
+    assert "configSchema" in text
 
 
 def test_it_has_a_line_for_each_file_and_nothing_of_this_machine(acme: Acme) -> None:

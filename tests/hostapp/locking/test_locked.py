@@ -7,6 +7,8 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -19,13 +21,17 @@ from .conftest import CONFIG, GUARD, PACKAGE, Acme
 HASH = "sha256:[0-9a-f]{12}…"
 
 
-def start(acme: Acme, **arguments: object) -> None:
+def start(acme: Acme, **arguments: Any) -> None:
     """Build what a start would build."""
-    given: dict[str, object] = {"config": acme.config, "gives": ("session", "store", "tools", "ask"), **arguments}
-    assemble(**given, locked=read_lock(acme.lock_file))  # type: ignore[arg-type]
+    assemble(
+        config=acme.config,
+        gives=("session", "store", "tools", "ask"),
+        locked=read_lock(acme.lock_file),
+        **arguments,
+    )
 
 
-def refusals(acme: Acme, **arguments: object) -> list[str]:
+def refusals(acme: Acme, **arguments: Any) -> list[str]:
     """Return all differences for which a start is refused. None of the plugin's code may have run."""
     with pytest.raises(LockError) as refused:
         start(acme, **arguments)
@@ -150,6 +156,31 @@ def test_something_earlier_on_the_import_path_that_shadows_the_package_stops_the
     monkeypatch.syspath_prepend(str(early))  # pyright: ignore[reportUnknownMemberType] - untyped in pytest
     told = refusals(acme)
     assert any(str(shadow) in one and "found sha256:" in one for one in told)
+    assert nothing_ran()
+
+
+def test_a_part_of_the_package_earlier_on_the_import_path_hides_the_rest(
+    acme: Acme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = tmp_path / "early" / PACKAGE
+    part.mkdir(parents=True)
+    for file in ("__init__.py", "_words.py"):
+        (part / file).write_bytes(acme.file(file).read_bytes())
+    monkeypatch.syspath_prepend(str(part.parent))  # pyright: ignore[reportUnknownMemberType] - untyped in pytest
+    assert refusals(acme) == [
+        f"midspan-acme 1.0: locked_acme/py.typed: expected sha256:e3b0c44298fc…, found no such file ({part}/)"
+    ]
+
+
+def test_an_archive_that_shadows_the_package_is_refused(
+    acme: Acme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tmp_path / "early.zip"
+    with ZipFile(archive, "w") as file:
+        file.writestr(f"{PACKAGE}/__init__.py", "")
+    monkeypatch.syspath_prepend(str(archive))  # pyright: ignore[reportUnknownMemberType] - untyped in pytest
+    with pytest.raises(OperatorError, match=r"import of locked_acme leads to .*early\.zip.*, which cannot be locked"):
+        start(acme)
     assert nothing_ran()
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from midspan.plugins import PluginInfo
-from midspan_sdk import ChainEntry, Observer
+from midspan_sdk import ChainEntry, Descriptor, Observer
 from midspan_sdk.wire import Phase
 
 ANY_SERVER = "*"
@@ -92,8 +92,8 @@ def _entry(entry: ChainEntry, owner: BuiltInstance | None) -> dict[str, Any]:
         "fail_open": entry.fail_open,
         "priority": {phase: entry.priority(phase) for phase in _PHASES},
         "timeout_ms": _milliseconds(entry.timeout),
-        "hooks": [hook.to_wire() for hook in entry.hooks],
-        "descriptor": entry.descriptor.to_wire(),
+        "hooks": [_sorted_events(hook.to_wire()) for hook in entry.hooks],
+        "descriptor": _descriptor(entry.descriptor),
     }
     if entry.server is not None:
         described |= {"interceptor_server": entry.server, "may_answer": bool(entry.overrides.may_answer)}
@@ -103,6 +103,31 @@ def _entry(entry: ChainEntry, owner: BuiltInstance | None) -> dict[str, Any]:
 def _milliseconds(seconds: float) -> float:
     milliseconds = round(seconds * 1000, 3)
     return int(milliseconds) if milliseconds.is_integer() else milliseconds
+
+
+def _descriptor(descriptor: Descriptor) -> dict[str, Any]:
+    """Return a descriptor as on the wire, with texts that come from sets sorted: their order differs between runs."""
+    told = descriptor.to_wire()
+    told["hooks"] = [_sorted_events(hook) for hook in told["hooks"]]
+    if "configSchema" in told:
+        told["configSchema"] = _sorted_sets(told["configSchema"])
+    return told
+
+
+def _sorted_events(hook: dict[str, Any]) -> dict[str, Any]:
+    return {**hook, "events": sorted(hook["events"])}
+
+
+def _sorted_sets(schema: object) -> object:
+    if isinstance(schema, list):
+        return [_sorted_sets(one) for one in cast("list[object]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    told = {key: _sorted_sets(value) for key, value in cast("dict[str, object]", schema).items()}
+    default = told.get("default")
+    if told.get("uniqueItems") is True and isinstance(default, list):
+        told["default"] = sorted(cast("list[object]", default), key=json.dumps)
+    return told
 
 
 def _owner(instance: BuiltInstance) -> dict[str, str]:

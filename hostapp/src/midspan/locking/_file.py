@@ -69,7 +69,7 @@ def lock_path(source: ConfigSource) -> Path:
         raise OperatorError(
             "there is no folder for midspan.lock: you have no config folder; name a config with --config"
         )
-    return config.with_suffix(SUFFIX)
+    return config.with_name(config.name.removesuffix(".toml") + SUFFIX)
 
 
 def read_lock(path: Path) -> Lock:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec, all_suffixes
 from pathlib import Path
@@ -124,8 +124,14 @@ class _Search:
 
     def _add(self, name: str, path: str) -> None:
         other = self._found.get(name)
-        shadows = other is not None and other.path != path and not _same(other.path, path)
-        self._found[name] = FoundFile(path=path, shadows=shadows)
+        self._found[name] = FoundFile(path=path)
+        if other is not None:
+            self._note_shadow(name, other)
+
+    def _note_shadow(self, name: str, other: FoundFile) -> None:
+        path = self._found[name].path
+        if other.path != path and not _same(other.path, path):
+            self._found[name] = FoundFile(path=path, shadows=True)
 
     def _add_metadata(self) -> None:
         info = self._distribution.info
@@ -160,24 +166,39 @@ class _Search:
             locations = None if spec.submodule_search_locations is None else list(spec.submodule_search_locations)
             if locations is None:
                 self._add_module(spec, parents)
-            elif spec.has_location:
-                for folder in locations:
-                    self._add_folder("/".join(parts), folder)
-            elif inner.children:
+            elif inner.children and not spec.has_location:
                 # A namespace, which others have parts of too.
                 self._add_importable(inner, parts, locations)
             else:
-                for folder in locations:
-                    self._add_folder("/".join(parts), folder)
+                self._add_package("/".join(parts), locations)
 
     def _add_module(self, spec: ModuleSpec, parents: tuple[str, ...]) -> None:
-        # What is built in or frozen has no file.
-        if spec.has_location and spec.origin is not None:
-            self._add("/".join((*parents, os.path.basename(spec.origin))), spec.origin)
+        if spec.origin is None or not os.path.isfile(spec.origin):
+            raise self._unlockable(spec.name, spec.origin)
+        self._add("/".join((*parents, os.path.basename(spec.origin))), spec.origin)
+
+    def _add_package(self, name: str, folders: Sequence[str]) -> None:
+        recorded = {file for file in self._found if file.startswith(f"{name}/")}
+        installed = {file: self._found.pop(file) for file in recorded}
+        for folder in folders:
+            if not os.path.isdir(folder):
+                raise self._unlockable(name.replace("/", "."), folder)
+            self._add_folder(name, folder)
+        # What the distribution installed elsewhere, an import would not get: it is as if it were not there.
+        for file, other in installed.items():
+            if file in self._found:
+                self._note_shadow(file, other)
+
+    def _unlockable(self, module: str, place: str | None) -> OperatorError:
+        # An archive, say. Whatever it holds would run without having been looked at.
+        where = f"{self._distribution.name} {self._distribution.version}"
+        return OperatorError(
+            f"{where}: an import of {module} leads to {place or 'no file'}, which cannot be locked; "
+            "take it off the import path"
+        )
 
     def _add_folder(self, name: str, folder: str, *, leaving_out: frozenset[str] = frozenset()) -> None:
-        if os.path.isdir(folder):
-            self._walk(name, folder, (os.path.realpath(folder),), leaving_out)
+        self._walk(name, folder, (os.path.realpath(folder),), leaving_out)
 
     def _walk(self, name: str, folder: str, above: tuple[str, ...], leaving_out: frozenset[str] = frozenset()) -> None:
         """Add all files below a folder. Links are followed, as an import follows them; `above` stops at their loops."""
