@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from midspan.cli._guarding import Guarding
 from midspan.cli._guards import MOUNT_GIVES, scoped_away
+from midspan.cli._options import lock_of
 from midspan.cli._output import print_error, print_relay_only, print_warning
 from midspan.cli._plan import Plan
 from midspan.cli._server import ServerChoice
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from midspan.plugins import Builder
 
 
-def building(*, plugins: Sequence[str], no_plugins: Sequence[str], plugin_files: Sequence[Path]) -> Build:
+def building(*, plugins: Sequence[str], no_plugins: Sequence[str], plugin_files: Sequence[Path], locked: bool) -> Build:
     """Return what makes a builder of what the command line says of plugins, and a config."""
 
     def build(config: Config, before: Builder | None) -> Builder:
@@ -34,6 +35,7 @@ def building(*, plugins: Sequence[str], no_plugins: Sequence[str], plugin_files:
             plugin_files=plugin_files,
             gives=MOUNT_GIVES,
             before=before,
+            locked=lock_of(config.source, locked),
         )
 
     return build

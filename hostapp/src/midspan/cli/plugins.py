@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from midspan.cli._options import config_option, selection_options
+from midspan.cli._options import building_options, config_option, selection_options
 from midspan.cli._output import Style, echo, print_table, print_warning
 from midspan.config import find_config, plugin_tables, read_source
 from midspan.plugins import PluginInfo, discover, select
@@ -89,6 +89,28 @@ def show(plugin: str, config: Path | None) -> None:
     from midspan.cli._show import show_plugin
 
     show_plugin(plugin, config)
+
+
+@plugins_group.command()
+@click.option(
+    "--diff", is_flag=True, help="Write nothing; show what differs from the lock, and exit 2 if anything does."
+)
+@building_options
+def lock(
+    config: Path | None,
+    plugins: tuple[str, ...],
+    no_plugins: tuple[str, ...],
+    plugin_files: tuple[Path, ...],
+    diff: bool,
+) -> int:
+    """Write down what the guards consist of, for --locked: distributions, files and the chain. Imports the plugins.
+
+    The lock is the file midspan.lock beside the config. Give the options with which midspan is run.
+    """
+    from midspan.cli._lock import show_differences, write
+
+    assembling = {"plugins": plugins, "no_plugins": no_plugins, "plugin_files": plugin_files}
+    return show_differences(config, assembling) if diff else write(config, assembling)
 
 
 def _as_json(info: PluginInfo) -> dict[str, str | None]:

@@ -26,6 +26,7 @@ def run(
     plugins: tuple[str, ...],
     no_plugins: tuple[str, ...],
     plugin_files: tuple[Path, ...],
+    locked: bool,
     choice: ServerChoice,
 ) -> None:
     """Guard an MCP server for the client that started this command, over stdio.
@@ -43,13 +44,13 @@ def run(
         choice.check()
         if not choice.given:
             raise OperatorError("no server: give its command behind --, or --url, or --server")
-        if not (plugins or no_plugins or plugin_files or choice.server) and find_config(config) is None:
+        if not (plugins or no_plugins or plugin_files or locked or choice.server) and find_config(config) is None:
             # Nothing can be enabled: without pydantic and the SDK, the relay takes two thirds of the memory.
             print_relay_only()
             return _run(choice.named(None).run_stdio(streams))
         from midspan.config import load_config
 
-        build = building(plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files)
+        build = building(plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, locked=locked)
         guarding = Guarding(choice, build, load_config(config))
         tell(guarding.plan, choice)
         return _run(_relay(streams, guarding))

@@ -43,6 +43,7 @@ def serve(
     plugins: tuple[str, ...],
     no_plugins: tuple[str, ...],
     plugin_files: tuple[Path, ...],
+    locked: bool,
     host: str,
     port: int,
     insecure: bool,
@@ -67,7 +68,8 @@ def serve(
 
     choice.check()
     settings = load_config(config)
-    guarding = Guarding(choice, building(plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files), settings)
+    build = building(plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, locked=locked)
+    guarding = Guarding(choice, build, settings)
     tell(guarding.plan, choice)
 
     from midspan.http import is_public, listen, url_of

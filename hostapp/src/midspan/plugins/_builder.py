@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from midspan.config import Config, in_scope, load_config
 from midspan.errors import OperatorError, PluginError, each_of, raise_all
@@ -16,6 +18,9 @@ from midspan.plugins._loading import load
 from midspan.plugins._plugin import Plugin
 from midspan.plugins._selection import ChosenInstance, RefusedInstance, Selection, select
 from midspan_sdk import Chain, DefinitionError, MemoryStore, Store
+
+if TYPE_CHECKING:
+    from midspan.locking import LockChecks
 
 
 class Builder:
@@ -33,6 +38,8 @@ class Builder:
         store: where `store` keeps its values; shared by all servers.
         before: the builder whose chains run, and whose place this one takes: its store, and the plugins that it has
             imported, whose code stays as it is until midspan is started anew.
+        locked: is told what is to run before any plugin is imported, and what was built; a lock refuses what differs
+            from it. Plugins are then imported from source, never from bytecode.
 
     Attributes:
         config: the config.
@@ -52,6 +59,7 @@ class Builder:
         gives: Iterable[str] = (),
         store: Store | None = None,
         before: Builder | None = None,
+        locked: LockChecks | None = None,
     ) -> None:
         self.config = config if isinstance(config, Config) else load_config(config)
         local = [file_plugin(path) for path in plugin_files]
@@ -60,6 +68,8 @@ class Builder:
         wanted = [*plugins, *(info.id for info in local)]
         self.selection: Selection = select(found, self.config.tables, enable=wanted, block=no_plugins)
         self._gives = tuple(gives)
+        self._locked = locked
+        self._verified = locked is None
         self._store = store or (MemoryStore() if before is None else before._store)
         self._plugins: dict[str, Plugin | PluginError] = {}
         self._imported: dict[str, Plugin] = {} if before is None else before._all_imported()
@@ -88,11 +98,44 @@ class Builder:
         key = (after, *(one.name for one in (*chosen, *refused)))
         built = self._assemblies.get(key)
         if built is None:
-            built = self._assemblies[key] = self._built(chosen, refused, after)
-        if isinstance(built, Assembly):
-            return built
-        raise_all(built)
-        raise AssertionError("unreachable")
+            self._verify()
+            with self._imports():
+                built = self._assemblies[key] = self._built(chosen, refused, after)
+        if not isinstance(built, Assembly):
+            raise_all(built)
+            raise AssertionError("unreachable")
+        if self._locked is not None:
+            from midspan.locking import BuiltChain
+
+            chain = BuiltChain(entries=built.chain.entries, instances=built.instances)
+            self._locked.check_chains({self._locked_as(server): chain})
+        return built
+
+    # The lock
+
+    def _verify(self) -> None:
+        """Have the lock look at what is to run, once, before any of it is imported."""
+        if not self._verified and self._locked is not None:
+            self._locked.check_distributions(_contenders(self.selection))
+        self._verified = True
+
+    def _imports(self) -> AbstractContextManager[None]:
+        if self._locked is None:
+            return nullcontext()
+        from midspan.locking import locked_imports
+
+        return locked_imports()
+
+    def _locked_as(self, server: str | None) -> str:
+        """Return the name under which the lock has the chain of a server."""
+        from midspan.locking import ANY_SERVER, EVERY_PLUGIN
+
+        scopes = [one.servers for one in (*self.selection.instances, *self.selection.refused) if one.servers]
+        if server is None:
+            return EVERY_PLUGIN if scopes else ANY_SERVER
+        if server in self.config.servers or any(in_scope(server, scope) for scope in scopes):
+            return server
+        return ANY_SERVER
 
     def instance(self, chosen: ChosenInstance) -> Instance:
         """Return an instance, built when it is first asked for.
@@ -165,6 +208,14 @@ class Builder:
         return Assembly(chain=chain, instances=tuple(instances), warnings=tuple(warnings))
 
 
+def _contenders(selection: Selection) -> list[PluginInfo]:
+    """Return the plugins that are to run, and all that contend for an id that is to run."""
+    chosen = {one.plugin.id: one.plugin for one in selection.instances}
+    contested = {one.problem.plugin for one in selection.refused if isinstance(one.problem, PluginError)}
+    others = [info for info in selection.plugins if info.id in contested and info.id not in chosen]
+    return [*chosen.values(), *others]
+
+
 def assemble(
     *,
     config: Config | Path | None = None,
@@ -174,6 +225,7 @@ def assemble(
     gives: Iterable[str] = (),
     store: Store | None = None,
     server: str | None = None,
+    locked: LockChecks | None = None,
 ) -> Assembly:
     """Discover, select, load, configure and chain the enabled plugins that are for a server.
 
@@ -185,12 +237,19 @@ def assemble(
         gives: see there.
         store: see there.
         server: the server's name; None for every instance, whatever its scope.
+        locked: as of `Builder`.
 
     Raises:
         OperatorError: see `Builder` and `Builder.assembly`.
     """
     builder = Builder(
-        config=config, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=gives, store=store
+        config=config,
+        plugins=plugins,
+        no_plugins=no_plugins,
+        plugin_files=plugin_files,
+        gives=gives,
+        store=store,
+        locked=locked,
     )
     return builder.assembly(server)
 
