@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from midspan.config import Config
     from midspan.gateway import Gateway
     from midspan.http import Front
+    from midspan.interception import Retired
     from midspan.plugins import Assembly, Builder, Running
 
     Build = Callable[[Config, Builder | None], Builder]
@@ -70,7 +71,9 @@ class Guarding:
         gateways: dict[str, Gateway] = {}
         for name, assembly in guards.assemblies.items():
             kept = before.gateways.get(name) if before is not None and self._keeps(before, name, tables) else None
-            gateways[name] = kept or self._gateway(config, name, assembly)
+            # Made also where the one before is kept: it tells what cannot be.
+            made = self._gateway(config, name, assembly)
+            gateways[name] = kept or made
         paths = paths_of(self._choice, servers, before)
         return Plan(
             config=config,
@@ -148,19 +151,18 @@ class Guarding:
             for gateway in added.values():
                 await gateway.__aenter__()
         # From here on nothing can fail, and all servers go over at once: nothing is waited for.
-        drained = [
+        retired = [
             gateway.replace_chain(plan.guards.assemblies[name].chain, **towards_clients(plan.config, name))
             for name, gateway in plan.gateways.items()
             if name not in added
         ]
-        if self._front is not None:
-            drained += self._reseat(self._front, before, plan)
+        ended = [] if self._front is None else self._reseat(self._front, before, plan)
         self._plan = plan
-        self._later(self._drain(drained, before))
+        self._later(self._drain(retired, ended, before))
         return said(before.guards, plan.guards)
 
-    def _reseat(self, front: Front, before: Plan, plan: Plan) -> list[Awaitable[None]]:
-        """Serve at each path what the plan has there. Return what is done when removed gateways are used no more."""
+    def _reseat(self, front: Front, before: Plan, plan: Plan) -> list[asyncio.Task[None]]:
+        """Serve at each path what the plan has there; return what ends the gateways that are at none any more."""
         from midspan.gateway import mount
 
         left: dict[str, list[Awaitable[None]]] = {}
@@ -171,9 +173,7 @@ class Guarding:
             if before.paths.get(path) != name or plan.gateways.get(name) is not before.gateways.get(name):
                 mount(front, path, plan.gateways.get(name), refused=plan.refusal(name))
         gone = {name: gateway for name, gateway in before.gateways.items() if plan.gateways.get(name) is not gateway}
-        for name, gateway in gone.items():
-            self._later(self._end(gateway, left.get(name, [])))
-        return []
+        return [self._later(self._end(gateway, left.get(name, []))) for name, gateway in gone.items()]
 
     async def _end(self, gateway: Gateway, idle: Sequence[Awaitable[None]]) -> None:
         """End a gateway whose server is not served any more, when its requests under way are over."""
@@ -182,17 +182,20 @@ class Guarding:
             await each
         await gateway.__aexit__(None, None, None)
 
-    async def _drain(self, drained: Sequence[Awaitable[None]], before: Plan) -> None:
+    async def _drain(self, retired: Sequence[Retired], ended: Sequence[asyncio.Task[None]], before: Plan) -> None:
         """Leave what only earlier chains used, when nothing uses them any more."""
-        for each in drained:
-            await each
+        for each in retired:
+            await each.wait()
+        if ended:
+            await asyncio.wait(ended)
         assert self._running is not None
         await self._running.leave(before.guards.distinct)
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+    def _later(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._ending.add(task)
         task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._ending.discard(task)

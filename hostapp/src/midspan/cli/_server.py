@@ -101,6 +101,7 @@ class ServerChoice:
         from midspan.gateway import MAX_MESSAGE, Gateway
 
         longest = MAX_MESSAGE if config is None else config.settings.limits.max_message
+        followed = config is not None and config.source.path is not None
         if self.url is not None:
             transport = cast("TransportName", self.transport or "http")
             return Gateway(
@@ -110,11 +111,18 @@ class ServerChoice:
                 headers=_headers(self.headers),
                 name=self.name,
                 max_message=longest,
+                swappable=followed,
                 **towards_clients(config),
             )
         restart = cast("RestartWhen", self.restart or "never")
         return Gateway(
-            self.command, chain, restart=restart, name=self.name, max_message=longest, **towards_clients(config)
+            self.command,
+            chain,
+            restart=restart,
+            name=self.name,
+            max_message=longest,
+            swappable=followed,
+            **towards_clients(config),
         )
 
 
@@ -181,6 +189,7 @@ def configured(config: Config, name: str, chain: Chain) -> Gateway:
             name=name,
             restart=server.restart,
             max_message=server.max_message,
+            swappable=True,
             **towards_clients(config, name),
         )
     return Gateway(
@@ -190,6 +199,7 @@ def configured(config: Config, name: str, chain: Chain) -> Gateway:
         headers=server.headers,
         name=name,
         max_message=server.max_message,
+        swappable=True,
         **towards_clients(config, name),
     )
 
@@ -205,7 +215,7 @@ def towards_clients(config: Config | None, server: str | None = None) -> Towards
     """Return how a gateway meets the clients of a server, as arguments of it; none where there is no config."""
     if config is None:
         return {}
-    from midspan.interception import Denials
+    from midspan.interception import ASK_TIMEOUT, Denials
 
     table = config.gateway(server)
     said: TowardsClients = {
@@ -213,8 +223,7 @@ def towards_clients(config: Config | None, server: str | None = None) -> Towards
         "expose_interceptors": table.expose_interceptors,
         "coerce_input_schemas": table.coerce_input_schemas,
     }
-    if table.ask_timeout is not None:
-        said["ask_timeout"] = table.ask_timeout / 1000
+    said["ask_timeout"] = ASK_TIMEOUT if table.ask_timeout is None else table.ask_timeout / 1000
     return said
 
 
