@@ -78,6 +78,11 @@ class Chain:
         max_payload_bytes: the largest payload or answer a mutator may return, in bytes as JSON.
         late_sinks: hand sinks what leaves, after all mutators, in both directions. By default they come where the
             protocol has them: before the mutators when receiving, so that they see what arrived.
+        succeeding: the chain whose place this one takes: it goes on with its sessions, `session_state`, and unless
+            `store` is given with its store. Both may run at once, and see what the other keeps; a session that ends in
+            one has ended in both.
+        fresh: the plugins (the `state_group` of their interceptors) that have no `session_state` yet in this chain,
+            although the one before has: their version or config is another. There they keep what they have.
 
     Raises:
         ChainError: two observers have the same name.
@@ -94,6 +99,8 @@ class Chain:
         timeout: float = CHAIN_TIMEOUT,
         max_payload_bytes: int = MAX_PAYLOAD_BYTES,
         late_sinks: bool = False,
+        succeeding: Chain | None = None,
+        fresh: Iterable[str] = (),
     ) -> None:
         self._steps: dict[str, Step] = {}
         self._servers: list[ServerEntries] = []
@@ -105,9 +112,15 @@ class Chain:
         self._max_bytes = max_payload_bytes
         self._late_sinks = late_sinks
         self._ask = ask
-        self._sessions = Sessions()
         given_needs = frozenset(gives) if ask is None else frozenset((*gives, "ask"))
-        self._surroundings = Surroundings(store or MemoryStore(), self._sessions, given_needs)
+        before = succeeding._surroundings if succeeding is not None else None
+        self._sessions = Sessions() if before is None else before.sessions.successor(fresh)
+        self._surroundings = Surroundings(
+            store or (before.store if before is not None else MemoryStore()),
+            self._sessions,
+            given_needs,
+            before.threads if before is not None else None,  # those that hang there still hang
+        )
         given = tuple(observers)
         names = [observer.name for observer in given]
         if twice := next((name for name in names if names.count(name) > 1), None):

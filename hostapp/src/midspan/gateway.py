@@ -19,15 +19,14 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
     from midspan.bridge import BridgeEndpoint
-    from midspan.exposing import Exposure
     from midspan.http import Front, Headers, HTTPRelay
-    from midspan.interception import Asking, Deciding, Denials
+    from midspan.interception import Asking, Deciding, Denials, Regime, Regimes, Retired
     from midspan.relay import Backend, Judge, RestartPolicy, RestartWhen
     from midspan_sdk import Chain
 
     AnyBackend = str | Sequence[str] | Server[Any] | MCPServer | Transport | Callable[[], Transport]
 
-__all__ = ["MAX_MESSAGE", "PATH", "Gateway", "TransportName", "asgi_app", "default_name"]
+__all__ = ["MAX_MESSAGE", "PATH", "Gateway", "TransportName", "asgi_app", "default_name", "mount"]
 
 PATH: Final = "/mcp"
 """Where the endpoint is, by convention."""
@@ -64,6 +63,7 @@ class Gateway:
             connection, or a function that returns a new one.
         chain: decides on every message; None, or one that has neither entries nor observers when the gateway starts,
             relays only. It stays the caller's: sinks and queued observers need `async with chain:` around the gateway.
+            `replace_chain` puts another in its place.
         events: the JSON-RPC methods, or globs whose `*` crosses `/`, that the chain decides on here; all others pass
             as they came. None: all.
         transport: of a URL: `http` is streamable HTTP, `sse` the HTTP+SSE transport of 2024-11-05.
@@ -87,6 +87,8 @@ class Gateway:
         state_key: seals what a client of 2026-07-28 carries while its user is asked: at least 32 letters or digits at
             random, the same for all processes behind one address. By default the environment's `MIDSPAN_STATE_KEY`,
             else one that is made for this process.
+        swappable: whether `replace_chain` may be called. Such a gateway follows all messages, also while nothing acts
+            on them, and asks servers over HTTP for answers that are not compressed.
 
     Raises:
         OperatorError: the backend is none that can be relayed to, or an argument does not fit it.
@@ -110,6 +112,7 @@ class Gateway:
         max_message: int = MAX_MESSAGE,
         ask_timeout: float = 300.0,
         state_key: str | None = None,
+        swappable: bool = False,
     ) -> None:
         self._url: str | None = None
         self._command: list[str] = []
@@ -134,14 +137,25 @@ class Gateway:
         self._headers = _header_fields(headers or {})
         self._env = env
         self._cwd = cwd
-        self._chain = _narrowed(_empty_chain() if chain is None and coerce_input_schemas else chain, events)
-        self._coerce = coerce_input_schemas
-        self._exposure = _exposure(chain) if expose_interceptors else None
+        self._events = _patterns(chain, events)
+        self._regimes: Regimes | None = None
+        if expose_interceptors and chain is None:
+            raise OperatorError("expose_interceptors serves the interceptors of a chain; give a chain too")
+        if chain is not None or coerce_input_schemas or swappable:
+            from midspan.interception import Regimes
+
+            regime = _regime(
+                chain,
+                self._events,
+                denials,
+                _asking(ask_timeout, state_key),
+                coerce_input_schemas=coerce_input_schemas,
+                expose_interceptors=expose_interceptors,
+            )
+            self._regimes = Regimes(regime, swappable=swappable)
         self._name = name or default_name(cast("object", backend))
         self._restart: RestartWhen = restart
-        self._denials = denials
         self._max_message = max_message
-        self._asking = _asking(ask_timeout, state_key) if self._chain is not None else None
         self._served: HTTPRelay | BridgeEndpoint | None = None
 
     def _backend(self, client_headers: Headers = ()) -> Backend:
@@ -181,16 +195,7 @@ class Gateway:
         from midspan.http import Conversations, HTTPRelay, Upstream
 
         upstream = Upstream(url, self._headers)
-        conversations = None
-        if self._chain is not None:
-            conversations = Conversations(
-                self._chain,
-                self._name,
-                self._denials,
-                coerce_input_schemas=self._coerce,
-                exposure=self._exposure,
-                asking=self._asking,
-            )
+        conversations = Conversations(self._regimes, self._name) if self._regimes is not None else None
         return HTTPRelay(upstream, conversations, max_message=self._max_message)
 
     def _bridge(self) -> BridgeEndpoint:
@@ -199,14 +204,10 @@ class Gateway:
         shared = None if self._url is not None else self._backend()
         return BridgeEndpoint(
             self._backend if shared is None else lambda _: shared,
-            self._chain,
+            self._regimes,
             self._name,
-            self._denials,
             max_message=self._max_message,
             restart=self._policy,
-            coerce_input_schemas=self._coerce,
-            exposure=self._exposure,
-            asking=self._asking,
         )
 
     def check(self) -> None:
@@ -216,8 +217,7 @@ class Gateway:
             OperatorError: a command's program is not found, or its working directory is none; an interceptor that is
                 to be exposed cannot be.
         """
-        if self._exposure is not None:
-            self._exposure.start()
+        self._start_exposure()
         if self._command:
             from midspan.relay import CommandBackend, ConnectError
 
@@ -226,12 +226,13 @@ class Gateway:
             except ConnectError as error:
                 raise OperatorError(str(error)) from error
 
-    async def run_stdio(self, streams: tuple[int, int] | None = None) -> int:
+    async def run_stdio(self, streams: tuple[int, int] | None = None, *, hangup_ends: bool = True) -> int:
         """Serve one client over stdio until it, or the server, ends. Works with or without `async with gateway:`.
 
         Args:
             streams: descriptors of the client's input and output, closed in the end. By default stdin and stdout, which
                 then belong to the protocol alone: what else is printed goes to stderr.
+            hangup_ends: whether SIGHUP ends the gateway, as SIGTERM and SIGINT do, and is passed on to the server.
 
         Returns:
             The exit code of a server that is a command; 128 + N when signal N ended it. Of others 0, or 1 when the
@@ -249,6 +250,7 @@ class Gateway:
                 streams=streams or claim_standard_streams(),
                 max_message=self._max_message,
                 restart=self._policy,
+                hangup_ends=hangup_ends,
             )
         except ConnectError as error:
             raise OperatorError(str(error)) from error
@@ -256,18 +258,84 @@ class Gateway:
     def _judge(self) -> Judge:
         from midspan.relay import PassAll
 
-        if self._chain is None:
+        regimes = self._regimes
+        if regimes is None or not (regimes.swappable or regimes.current.acts):
             return PassAll()
-        from midspan.interception import ChainJudge, ConnectionContext, acts, local_flow, local_user
+        from midspan.interception import ChainJudge, ConnectionContext, local_flow, local_user
 
-        if not (self._coerce or self._exposure is not None or acts(self._chain)):
-            return PassAll()
         context = ConnectionContext(server=self._name, principal=local_user(), flow=local_flow())
-        judge = ChainJudge(self._chain, context, self._denials, coerce_input_schemas=self._coerce, asking=self._asking)
-        if self._exposure is None:
+        judge = ChainJudge(regimes, context)
+        if not regimes.may_expose:
             return judge
-        self._exposure.start()
-        return self._exposure.around(judge)
+        from midspan.exposing import ExposingJudge
+
+        self._start_exposure()
+        return ExposingJudge(judge, regimes)
+
+    def _start_exposure(self) -> None:
+        if self._regimes is not None and self._regimes.current.exposure is not None:
+            self._regimes.current.exposure.start()
+
+    def replace_chain(
+        self,
+        chain: Chain | None,
+        *,
+        events: Iterable[str] | None = None,
+        denials: Denials | None = None,
+        coerce_input_schemas: bool | None = None,
+        expose_interceptors: bool | None = None,
+        ask_timeout: float | None = None,
+    ) -> Retired:
+        """Put another chain in the place of the one in force, between two messages, while clients are connected.
+
+            async with new:
+                retired = gateway.replace_chain(new)
+                await retired.wait()
+                await old.__aexit__(None, None, None)
+
+        What begins from now on is decided by the new chain, and by the other arguments where they are given; without,
+        they stay as they were. What has begun (a request with its answer, a notification, an invocation of an exposed
+        interceptor) stays with the old one, which must stay entered until nothing is under way with it any more. What
+        comes later than that, such as the answer to a request that was cancelled, the new chain decides on.
+
+        To keep what handlers know of sessions, make the new one with `Chain(succeeding=old)`. It is entered already,
+        and stays the caller's, as the old one does. Call this where the gateway runs, in its event loop.
+
+        Args:
+            chain: as for the gateway; None relays only from now on.
+            events: as for the gateway, as are all others.
+            denials: see there.
+            coerce_input_schemas: see there.
+            expose_interceptors: see there. Clients learn of the capability when they connect, and not later.
+            ask_timeout: see there.
+
+        Returns:
+            Tells when the old chain is not used any more.
+
+        Raises:
+            OperatorError: an argument does not fit; the chain in force stays.
+            RuntimeError: the gateway is not swappable.
+        """
+        regimes = self._regimes
+        if regimes is None or not regimes.swappable:
+            raise RuntimeError("the chain of this gateway cannot be replaced; make it with swappable=True")
+        before = regimes.current
+        patterns = self._events if events is None else _patterns(chain, events)
+        exposes = before.exposure is not None if expose_interceptors is None else expose_interceptors
+        if expose_interceptors and chain is None:
+            raise OperatorError("expose_interceptors serves the interceptors of a chain; give a chain too")
+        regime = _regime(
+            chain,
+            patterns,
+            before.denials if denials is None else denials,
+            before.asking if ask_timeout is None else before.asking.lasting(ask_timeout),
+            coerce_input_schemas=before.coerce if coerce_input_schemas is None else coerce_input_schemas,
+            expose_interceptors=exposes,
+        )
+        if regime.exposure is not None:
+            regime.exposure.start()
+        self._events = patterns
+        return regimes.replace(regime)
 
     def asgi_app(
         self,
@@ -303,8 +371,7 @@ class Gateway:
 
     async def __aenter__(self) -> Self:
         """Start. Connects to nothing yet."""
-        if self._exposure is not None:
-            self._exposure.start()
+        self._start_exposure()
         await self._endpoint.__aenter__()
         return self
 
@@ -345,13 +412,32 @@ def asgi_app(
         any_address: see there.
         running: entered when a server starts the application by itself, and left when it stops.
     """
-    from midspan.http import Endpoint, Front, Guard, RefusingEndpoint
+    from midspan.http import Front, Guard
 
     guard = Guard(hosts=allowed_hosts, origins=allowed_origins, any_address=any_address)
-    endpoints: dict[str, Endpoint] = {path: RefusingEndpoint(reason) for path, reason in (refused or {}).items()}
+    front = Front({}, guard, running=running)
     for path, gateway in gateways.items():
-        endpoints[path] = gateway._endpoint  # pyright: ignore[reportPrivateUsage] - of this module, and no business of others
-    return Front(endpoints, guard, running=running)
+        mount(front, path, gateway)
+    for path, reason in (refused or {}).items():
+        mount(front, path, None, refused=reason)
+    return front
+
+
+def mount(front: Front, path: str, gateway: Gateway | None, *, refused: str | None = None) -> None:
+    """Serve a path of an application from now on.
+
+    Args:
+        front: the application.
+        path: relative to where the application is mounted.
+        gateway: what serves it; None for a server that is not served.
+        refused: why it is not.
+    """
+    from midspan.http import RefusingEndpoint
+
+    if gateway is None:
+        front.put(path, RefusingEndpoint(refused or "it has no guard that works"))
+    else:
+        front.put(path, gateway._endpoint)  # pyright: ignore[reportPrivateUsage] - of this module, and no business of others
 
 
 def _checked_url(url: str) -> str:
@@ -383,35 +469,40 @@ def _asking(timeout: float, key: str | None) -> Asking:
     return Asking(timeout=timeout, key=key if key is not None else os.environ.get("MIDSPAN_STATE_KEY") or None)
 
 
-def _empty_chain() -> Chain:
-    from midspan_sdk import Chain
-
-    return Chain()
-
-
-def _narrowed(chain: Chain | None, events: Iterable[str] | None) -> Deciding | None:
-    if chain is None:
-        if events is not None:
-            raise OperatorError("events says what a chain decides on; give a chain too")
+def _patterns(chain: Chain | None, events: Iterable[str] | None) -> Sequence[str] | None:
+    if events is None:
         return None
+    if chain is None:
+        raise OperatorError("events says what a chain decides on; give a chain too")
+    from midspan.interception import checked_events
+
+    return checked_events(events)
+
+
+def _regime(
+    chain: Chain | None,
+    events: Sequence[str] | None,
+    denials: Denials | None,
+    asking: Asking,
+    *,
+    coerce_input_schemas: bool,
+    expose_interceptors: bool,
+) -> Regime:
+    from midspan.interception import Regime, narrowed
     from midspan_sdk import Chain
 
+    if chain is None:
+        chain = Chain()
     # Without this it would be told by the first message only.
     if not isinstance(cast("object", chain), Chain):
         raise OperatorError(f"the chain must be a Chain, not {type(chain).__name__}; chain.add(...) takes interceptors")
-    if events is None:
-        return chain
-    from midspan.interception import narrowed
+    exposure = None
+    if expose_interceptors:
+        from midspan.exposing import Exposure
 
-    return narrowed(chain, events)
-
-
-def _exposure(chain: Chain | None) -> Exposure:
-    if chain is None:
-        raise OperatorError("expose_interceptors serves the interceptors of a chain; give a chain too")
-    from midspan.exposing import Exposure
-
-    return Exposure(chain)
+        exposure = Exposure(chain)
+    deciding: Deciding = chain if events is None else narrowed(chain, events)
+    return Regime(deciding, denials, coerce_input_schemas=coerce_input_schemas, exposure=exposure, asking=asking)
 
 
 def _header_fields(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

@@ -13,7 +13,7 @@ import pytest
 
 from midspan import Gateway
 from midspan.errors import OperatorError
-from midspan.interception import Asking, ChainJudge, ConnectionContext
+from midspan.interception import Asking, ChainJudge, ConnectionContext, Regime, Regimes
 from midspan_sdk import Ask, Chain, Interceptor, Principal, validator
 from tests.hostapp.http.wire import Answer, guarded, result, stateless
 from tests.hostapp.relay.harness import Link, Step, open_link, program, request, send
@@ -49,7 +49,7 @@ def judge(
     chain = Chain(gives=("ask",))
     chain.add(*(interceptors or (sure,)))
     context = ConnectionContext(server=server, principal=Principal(type="user", id=user), flow="test")
-    return ChainJudge(chain, context, asking=asking)
+    return ChainJudge(Regimes(Regime(chain, asking=asking)), context)
 
 
 @asynccontextmanager

@@ -44,6 +44,8 @@ def run(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProc
         ("plugins", "list"),
         ("plugins", "list", "--json"),
         ("plugins", "list", "--config", "{config}", "--plugin", "secrets", "--no-plugin", "audit"),
+        ("plugins", "enable", "--config", "{config}", "policy", "secrets"),
+        ("plugins", "disable", "--config", "{config}", "policy"),
     ],
 )
 def test_light_commands_import_the_command_line_library_and_the_standard_library_only(

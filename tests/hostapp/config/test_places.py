@@ -10,12 +10,11 @@ from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from midspan.config import ConfigFile, read_source
 from midspan.errors import ConfigError
 
-from .toml_texts import DOCUMENTS, Keys, Writer
+from .toml_texts import CHANCES, DOCUMENTS, Keys, Writer
 
 
 def place(tmp_path: Path, text: str | bytes, *keys: str | int) -> tuple[int | None, int | None]:
@@ -38,7 +37,7 @@ def ways(value: object, keys: Keys = ()) -> Iterator[Keys]:
 
 
 @settings(max_examples=300)
-@given(DOCUMENTS, st.randoms(use_true_random=False))
+@given(DOCUMENTS, CHANCES)
 def test_every_key_and_element_of_any_layout_has_the_place_where_it_was_written(
     data: dict[str, Any], chance: Random
 ) -> None:
@@ -46,10 +45,10 @@ def test_every_key_and_element_of_any_layout_has_the_place_where_it_was_written(
     text = writer.text.removeprefix("\ufeff")
     assert tomllib.loads(text) == data
     assert set(ways(data)) == set(writer.offsets)
-    source = ConfigFile(path=Path("midspan.toml"), text=writer.text)
+    file = ConfigFile(path=Path("midspan.toml"), text=writer.text)
     for keys, offset in writer.offsets.items():
         before = writer.text[:offset].removeprefix("\ufeff")
-        error = source.error("is wrong", *keys)
+        error = file.error("is wrong", *keys)
         assert (error.line, error.column) == (before.count("\n") + 1, len(before) - before.rfind("\n"))
 
 

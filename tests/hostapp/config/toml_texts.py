@@ -60,6 +60,8 @@ _VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 DOCUMENTS: st.SearchStrategy[dict[str, Any]] = st.dictionaries(_KEYS, _VALUES, max_size=4)
 """Data that TOML can write."""
+CHANCES: st.SearchStrategy[Random] = st.integers(0, 2**32).map(Random)
+"""What a `Writer` draws layouts from."""
 
 
 class Writer:

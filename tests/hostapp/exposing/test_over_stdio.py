@@ -13,12 +13,12 @@ import anyio
 import pytest
 
 from midspan.errors import OperatorError
-from midspan.exposing import MAX_INVOCATIONS, Exposure
+from midspan.exposing import MAX_INVOCATIONS, ExposingJudge, Exposure
 from midspan.gateway import Gateway
 from midspan_sdk import Answer, Chain, DecisionRecord, Interceptor, mutator, validator
 from tests.hostapp.exposing import guard
 from tests.hostapp.exposing.samples import INITIALIZE, KEY, META, SAID, SETTINGS, Stuck
-from tests.hostapp.relay.harness import Link, judge_of, notification, open_link, request, result, send
+from tests.hostapp.relay.harness import Link, judge_of, notification, open_link, regimes_of, request, result, send
 
 pytestmark = pytest.mark.anyio
 
@@ -31,14 +31,16 @@ DESCRIPTION = {
 }
 
 
+def exposing(chain: Chain) -> ExposingJudge:
+    return ExposingJudge(judge_of(chain), regimes_of(chain, exposure=Exposure(chain)))
+
+
 @asynccontextmanager
 async def exposed(log: Path, *interceptors: Interceptor[..., Any], **chain: Any) -> AsyncGenerator[Link]:
     """Run the gateway with these interceptors exposed."""
     made = Chain(**chain)
     made.add(*interceptors)
-    exposure = Exposure(made)
-    exposure.start()
-    async with made, open_link(log, judge=exposure.around(judge_of(made))) as link:
+    async with made, open_link(log, judge=exposing(made)) as link:
         yield link
 
 
@@ -104,7 +106,7 @@ async def test_they_are_listed_as_the_chain_runs_them(log: Path) -> None:
     policy = {"mode": "audit", "fail_open": True, "priority_hint": {"request": 9}, "timeout_ms": 20}
     hooks = [{"events": ["tools/call"], "phase": "request"}]
     chain.add(guard.stamp, overrides={"stamp": {**policy, "hooks": hooks}})
-    async with chain, open_link(log, judge=Exposure(chain).around(judge_of(chain))) as link:
+    async with chain, open_link(log, judge=exposing(chain)) as link:
         (listed,) = (await link.call(1, "interceptors/list"))["result"]["interceptors"]
         assert listed == {
             "name": "stamp",

@@ -10,6 +10,7 @@ import pytest
 from midspan.http._budget import Budget, Reservation
 from midspan.http._conversations import Conversations
 from midspan.http._idle import IdleMap
+from midspan.interception import Regime, Regimes
 from midspan_sdk import Chain
 
 pytestmark = pytest.mark.anyio
@@ -119,7 +120,7 @@ async def test_a_full_map_forgets_the_longest_unused_that_is_not_busy() -> None:
 
 
 async def test_a_session_keeps_the_conversation_that_was_there_first() -> None:
-    conversations = Conversations(Chain(), "s")
+    conversations = Conversations(Regimes(Regime(Chain())), "s")
     headers = [(b"mcp-session-id", b"1")]
     one, other = conversations.join(headers, "tools/call"), conversations.join(headers, "tools/call")
     conversations.note(b"1", one)
@@ -132,7 +133,7 @@ async def test_a_session_keeps_the_conversation_that_was_there_first() -> None:
 
 async def test_sessions_that_clients_make_up_are_not_kept() -> None:
     chain = Chain()
-    conversations = Conversations(chain, "s")
+    conversations = Conversations(Regimes(Regime(chain)), "s")
     for number in range(100):
         headers = [(b"mcp-session-id", b"%d" % number)]
         conversations.leave(conversations.join(headers, "tools/call"))

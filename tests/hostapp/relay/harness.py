@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import anyio
 
-from midspan.interception import ChainJudge, ConnectionContext, Denials
+from midspan.interception import ChainJudge, ConnectionContext, Denials, Regime, Regimes
 from midspan.relay import MAX_LINE, NEVER, CommandBackend, Judge, PassAll, RestartPolicy, run_stdio
 from midspan_sdk import Chain, Interceptor, Observer, Principal
 
@@ -303,7 +303,12 @@ async def guarded(
         yield link
 
 
+def regimes_of(chain: Chain, denials: Denials | None = None, **options: Any) -> Regimes:
+    """Return the regimes of a gateway whose chain is this."""
+    return Regimes(Regime(chain, denials, **options))
+
+
 def judge_of(chain: Chain, denials: Denials | None = None, *, coerce_input_schemas: bool = False) -> ChainJudge:
     """Return the judge of a connection whose chain is this."""
     context = ConnectionContext(server="raw", principal=Principal(type="user", id="tester"), flow="test")
-    return ChainJudge(chain, context, denials, coerce_input_schemas=coerce_input_schemas)
+    return ChainJudge(regimes_of(chain, denials, coerce_input_schemas=coerce_input_schemas), context)

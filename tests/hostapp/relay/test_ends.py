@@ -71,6 +71,9 @@ class Slow:
     def oversized(self, side: Side, line: OversizedLine) -> Action:
         raise NotImplementedError
 
+    def close(self) -> None:
+        pass
+
 
 async def test_what_a_server_said_before_it_ended_is_judged_to_the_end(log: Path, tmp_path: Path) -> None:
     judge = Slow()

@@ -57,6 +57,9 @@ class Rig:
     def oversized(self, side: Side, line: OversizedLine) -> Action:
         raise NotImplementedError
 
+    def close(self) -> None:
+        pass
+
     def feed(self, *lines: bytes) -> None:
         self.source.data_received(b"".join(line + b"\n" for line in lines))
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import logging
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from midspan.bridge._alone import AloneFront
 from midspan.bridge._opening import BackendOf, Opening
 from midspan.bridge._reading import read_message
 from midspan.bridge._session_front import Answering, SessionFront
 from midspan.http import Budget, Client, ClientGoneError, RefusedError, Reservation, id_in, is_stateless
-from midspan.interception import Asking, Deciding, Denials
+from midspan.interception import Regimes
 from midspan.relay import INVALID_REQUEST, NEVER, RestartPolicy
-
-if TYPE_CHECKING:
-    from midspan.exposing import Exposure
 
 logger = logging.getLogger("midspan.gateway")
 
@@ -31,42 +28,24 @@ class BridgeEndpoint:
 
     Args:
         backend: opens connections; given a request's headers, for credentials that get on.
-        chain: decides on every message; None relays only.
+        regimes: by which messages are decided; None relays only.
         server: the server's name.
-        denials: what the sender of a blocked message is told.
         max_message: the longest message in bytes.
         restart: whether a server that ends during a session is started anew.
-        coerce_input_schemas: give an `inputSchema` also to tools that the server itself listed without one.
-        exposure: serves the chain's interceptors to clients.
-        asking: how users are asked; made anew by default.
     """
 
     def __init__(
         self,
         backend: BackendOf,
-        chain: Deciding | None,
+        regimes: Regimes | None,
         server: str,
-        denials: Denials | None = None,
         *,
         max_message: int,
         restart: RestartPolicy = NEVER,
-        coerce_input_schemas: bool = False,
-        exposure: Exposure | None = None,
-        asking: Asking | None = None,
     ) -> None:
         self._limit = max_message
         self._budget = Budget(_BUDGETS * max_message)
-        self._opening = Opening(
-            backend,
-            chain,
-            server,
-            denials,
-            limit=max_message,
-            restart=restart,
-            coerce_input_schemas=coerce_input_schemas,
-            exposure=exposure,
-            asking=asking,
-        )
+        self._opening = Opening(backend, regimes, server, limit=max_message, restart=restart)
         self._sessions = SessionFront(self._opening)
         self._alone = AloneFront(self._opening)
         self._entered = False

@@ -6,15 +6,12 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from midspan.http import Catalogs, Headers, RefusedError
-from midspan.interception import Asking, ChainJudge, ConnectionContext, Deciding, Denials, acts, learns_tools
+from midspan.interception import ChainJudge, ConnectionContext, Regimes, learns_tools
 from midspan.relay import CONNECTION_CLOSED, Backend, ConnectError, Judge, PassAll, RestartPolicy, Supervised
 from midspan_sdk import Principal
-
-if TYPE_CHECKING:
-    from midspan.exposing import Exposure
 
 logger = logging.getLogger("midspan.gateway")
 
@@ -35,38 +32,26 @@ class Opening:
 
     Args:
         backend: opens connections; given a request's headers, for credentials that get on.
-        chain: decides on every message; None relays only.
+        regimes: by which messages are decided; None relays only.
         server: the server's name.
-        denials: what the sender of a blocked message is told.
         limit: the longest message in bytes.
         restart: whether a server that ends while it is used is started anew.
-        coerce_input_schemas: give an `inputSchema` also to tools that the server itself listed without one.
-        exposure: serves the chain's interceptors to clients.
-        asking: how users are asked; made anew by default.
     """
 
     def __init__(
         self,
         backend: BackendOf,
-        chain: Deciding | None,
+        regimes: Regimes | None,
         server: str,
-        denials: Denials | None,
         *,
         limit: int,
         restart: RestartPolicy,
-        coerce_input_schemas: bool = False,
-        exposure: Exposure | None = None,
-        asking: Asking | None = None,
     ) -> None:
         self._backend = backend
-        self._chain = chain
+        self._regimes = regimes
         self._server = server
-        self._denials = denials
         self._limit = limit
         self._restart = restart
-        self._coerce = coerce_input_schemas
-        self._exposure = exposure
-        self._asking = asking or Asking()
         self._catalogs = Catalogs(idle=IDLE, most=MOST)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
@@ -74,8 +59,9 @@ class Opening:
     def start(self) -> None:
         """Take the chain as it is now: without anything in it, the gateway relays only."""
         self._closed = False
-        if self._chain is not None and not (self._coerce or self._exposure is not None or acts(self._chain)):
-            self._chain = None
+        regimes = self._regimes
+        if regimes is not None and not regimes.swappable and not regimes.current.acts:
+            self._regimes = None
 
     def connect(self, headers: Headers, keep: Callable[[Supervised], T]) -> asyncio.Task[T]:
         """Open a connection, in a task of its own: who waits for it may be cancelled.
@@ -108,25 +94,24 @@ class Opening:
             session: names the state that the interceptors get; None when nothing ties this to what comes later.
             alone: whether it judges one request only, so that what is learnt of the tools is the principal's.
         """
-        if self._chain is None:
+        regimes = self._regimes
+        if regimes is None:
             return PassAll()
         flow = principal.id or f"anonymous:{session or uuid.uuid4().hex}"
         context = ConnectionContext(server=self._server, principal=principal, flow=flow, session=session)
-        tools = self._catalogs.of(principal.id) if alone and learns_tools(self._chain) else None
-        judge = ChainJudge(
-            self._chain,
-            context,
-            self._denials,
-            tools=tools,
-            coerce_input_schemas=self._coerce,
-            asking=self._asking,
-        )
-        return judge if self._exposure is None else self._exposure.around(judge)
+        learns = regimes.swappable or learns_tools(regimes.current.chain)
+        tools = self._catalogs.of(principal.id) if alone and learns else None
+        judge = ChainJudge(regimes, context, tools=tools)
+        if not regimes.may_expose:
+            return judge
+        from midspan.exposing import ExposingJudge
+
+        return ExposingJudge(judge, regimes)
 
     def end_state(self, session: str) -> None:
         """Forget what interceptors keep for a session."""
-        if self._chain is not None:
-            self._chain.end_session(session)
+        if self._regimes is not None:
+            self._regimes.end_session(session)
 
     def later(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Do something in the background; `aclose` waits for it."""

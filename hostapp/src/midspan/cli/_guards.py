@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from midspan.config import in_scope
-from midspan.errors import OperatorError, ProblemsError, raise_all
+from midspan.errors import OperatorError, raise_all
 
 if TYPE_CHECKING:
     from midspan.plugins import Assembly, Builder
@@ -29,18 +29,26 @@ class Guards:
     refused: dict[str, OperatorError]
 
     @classmethod
-    def of(cls, builder: Builder, servers: Iterable[str]) -> Guards:
+    def of(cls, builder: Builder, servers: Iterable[str], *, after: Guards | None = None) -> Guards:
         """Build the chains for servers. One whose guard cannot work is refused; the others are not its business.
 
+        Args:
+            builder: builds them.
+            servers: the names of the servers.
+            after: what stands in front of servers right now, and is to be replaced.
+
         Raises:
-            OperatorError: no server is left.
+            OperatorError: no server is left, or one that is served now would be refused.
         """
+        served = {} if after is None else after.assemblies
         assemblies: dict[str, Assembly] = {}
         refused: dict[str, OperatorError] = {}
         for server in servers:
             try:
-                assemblies[server] = builder.assembly(server)
+                assemblies[server] = builder.assembly(server, after=served.get(server))
             except OperatorError as error:
+                if server in served:
+                    raise
                 refused[server] = error
         if not assemblies:
             raise_all(list(dict.fromkeys(refused.values())))
@@ -60,11 +68,6 @@ class Guards:
     def empty(self) -> bool:
         """Whether nothing acts on any message."""
         return all(assembly.empty for assembly in self.distinct)
-
-
-def refusals(error: OperatorError) -> Sequence[str]:
-    """Return the lines that say why a server is refused."""
-    return [one.message for one in error.problems] if isinstance(error, ProblemsError) else [error.message]
 
 
 def scoped_away(builder: Builder, server: str) -> str | None:

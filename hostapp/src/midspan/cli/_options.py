@@ -4,22 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from midspan.cli._ignored import say_what_is_ignored
+
+if TYPE_CHECKING:
+    from midspan.config import ConfigSource
+    from midspan.locking import Lock
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def config_option(command: F) -> F:
-    """Add `--config`: the argument `config`, a path or None."""
+    """Add `--config`: the argument `config`, a path or None. The command says when it ignores a file beside it."""
     option = click.option(
         "--config",
         type=click.Path(path_type=Path, dir_okay=False),
+        callback=_named,
         metavar="FILE",
         help="Config file; default: $MIDSPAN_CONFIG, then midspan.toml in your config folder.",
     )
     return option(command)
+
+
+def _named(context: click.Context, _: click.Parameter, config: Path | None) -> Path | None:
+    say_what_is_ignored(context, config)
+    return config
 
 
 def selection_options(command: F) -> F:
@@ -33,7 +45,7 @@ def selection_options(command: F) -> F:
     return config_option(command)
 
 
-def plugin_options(command: F) -> F:
+def building_options(command: F) -> F:
     """Add the options that choose config and plugins: what `midspan.plugins.assemble` takes, by the same names."""
     option = click.option(
         "--plugin-file",
@@ -44,3 +56,27 @@ def plugin_options(command: F) -> F:
         help="Load one local Python file as a plugin.",
     )
     return selection_options(option(command))
+
+
+def plugin_options(command: F) -> F:
+    """Add the options of `building_options`, and `--locked`: the argument `locked`, for `lock_of`."""
+    option = click.option(
+        "--locked",
+        is_flag=True,
+        envvar="MIDSPAN_LOCKED",
+        help="Refuse to start on any difference from what `midspan plugins lock` wrote; also $MIDSPAN_LOCKED=1.",
+    )
+    return building_options(option(command))
+
+
+def lock_of(source: ConfigSource, locked: bool) -> Lock | None:
+    """Return the lock of a config, for `assemble`; None without `--locked`.
+
+    Raises:
+        OperatorError: there is none, or it cannot be used.
+    """
+    if not locked:
+        return None
+    from midspan.locking import lock_path, read_lock
+
+    return read_lock(lock_path(source))

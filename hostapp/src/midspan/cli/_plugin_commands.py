@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from midspan.cli._ignored import say_what_is_ignored
 from midspan.config import find_config, plugin_tables, read_source
 from midspan.plugins import PluginInfo, discover, owner_of
 
@@ -52,6 +53,8 @@ class _PluginGroup(click.Group):
 
 
 def _load_commands(plugin: str, found: Sequence[PluginInfo]) -> dict[str, click.Command]:
+    if (context := click.get_current_context(silent=True)) is not None:
+        say_what_is_ignored(context, None)
     # The config may pin who owns the id.
     tables = plugin_tables(read_source(find_config()))
     owner = owner_of(found, tables, plugin)

@@ -101,6 +101,7 @@ class ServerChoice:
         from midspan.gateway import MAX_MESSAGE, Gateway
 
         longest = MAX_MESSAGE if config is None else config.settings.limits.max_message
+        followed = config is not None and config.source.path is not None
         if self.url is not None:
             transport = cast("TransportName", self.transport or "http")
             return Gateway(
@@ -110,11 +111,18 @@ class ServerChoice:
                 headers=_headers(self.headers),
                 name=self.name,
                 max_message=longest,
-                **_towards_clients(config),
+                swappable=followed,
+                **towards_clients(config),
             )
         restart = cast("RestartWhen", self.restart or "never")
         return Gateway(
-            self.command, chain, restart=restart, name=self.name, max_message=longest, **_towards_clients(config)
+            self.command,
+            chain,
+            restart=restart,
+            name=self.name,
+            max_message=longest,
+            swappable=followed,
+            **towards_clients(config),
         )
 
 
@@ -181,7 +189,8 @@ def configured(config: Config, name: str, chain: Chain) -> Gateway:
             name=name,
             restart=server.restart,
             max_message=server.max_message,
-            **_towards_clients(config, name),
+            swappable=True,
+            **towards_clients(config, name),
         )
     return Gateway(
         server.url,
@@ -190,31 +199,31 @@ def configured(config: Config, name: str, chain: Chain) -> Gateway:
         headers=server.headers,
         name=name,
         max_message=server.max_message,
-        **_towards_clients(config, name),
+        swappable=True,
+        **towards_clients(config, name),
     )
 
 
-class _TowardsClients(TypedDict, total=False):
+class TowardsClients(TypedDict, total=False):
     denials: Denials
     expose_interceptors: bool
     coerce_input_schemas: bool
     ask_timeout: float
 
 
-def _towards_clients(config: Config | None, server: str | None = None) -> _TowardsClients:
+def towards_clients(config: Config | None, server: str | None = None) -> TowardsClients:
     """Return how a gateway meets the clients of a server, as arguments of it; none where there is no config."""
     if config is None:
         return {}
-    from midspan.interception import Denials
+    from midspan.interception import ASK_TIMEOUT, Denials
 
     table = config.gateway(server)
-    said: _TowardsClients = {
+    said: TowardsClients = {
         "denials": Denials(detail=table.denial_detail, form=table.denials),
         "expose_interceptors": table.expose_interceptors,
         "coerce_input_schemas": table.coerce_input_schemas,
     }
-    if table.ask_timeout is not None:
-        said["ask_timeout"] = table.ask_timeout / 1000
+    said["ask_timeout"] = ASK_TIMEOUT if table.ask_timeout is None else table.ask_timeout / 1000
     return said
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from midspan.cli._options import plugin_options
+from midspan.cli._options import lock_of, plugin_options
 from midspan.cli._output import print_warning
 from midspan.cli._over_stdio import over_stdio
 
@@ -19,7 +19,11 @@ def interceptors() -> None:
 @interceptors.command()
 @plugin_options
 def serve(
-    config: Path | None, plugins: tuple[str, ...], no_plugins: tuple[str, ...], plugin_files: tuple[Path, ...]
+    config: Path | None,
+    plugins: tuple[str, ...],
+    no_plugins: tuple[str, ...],
+    plugin_files: tuple[Path, ...],
+    locked: bool,
 ) -> None:
     """Serve the enabled plugins' interceptors to another host's chain, over stdio.
 
@@ -28,10 +32,17 @@ def serve(
     """
 
     def answer(streams: tuple[int, int]) -> int:
+        from midspan.config import load_config
         from midspan.plugins import assemble
 
+        settings = load_config(config)
         assembly = assemble(
-            config=config, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=("session", "store")
+            config=settings,
+            plugins=plugins,
+            no_plugins=no_plugins,
+            plugin_files=plugin_files,
+            gives=("session", "store"),
+            locked=lock_of(settings.source, locked),
         )
         # Imported after the plugins: the MCP SDK takes a second, and the operator's mistakes are told before.
         import anyio

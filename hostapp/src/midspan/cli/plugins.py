@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from midspan.cli._options import config_option, selection_options
+from midspan.cli._options import building_options, config_option, selection_options
 from midspan.cli._output import Style, echo, print_table, print_warning
 from midspan.config import find_config, plugin_tables, read_source
 from midspan.plugins import PluginInfo, discover, select
@@ -33,8 +33,8 @@ def plugins_group() -> None:
 @selection_options
 def list_(config: Path | None, plugins: tuple[str, ...], no_plugins: tuple[str, ...], as_json: bool) -> None:
     """List installed plugins and their state. Reads metadata only; no plugin is imported."""
-    tables = plugin_tables(read_source(find_config(config)))
-    selection = select(discover(), tables, enable=plugins, block=no_plugins)
+    source = read_source(find_config(config))
+    selection = select(discover(), plugin_tables(source), enable=plugins, block=no_plugins, source=source)
     if as_json:
         echo(json.dumps([_as_json(info) for info in selection.plugins], indent=2))
     elif selection.plugins:
@@ -55,6 +55,33 @@ def list_(config: Path | None, plugins: tuple[str, ...], no_plugins: tuple[str, 
 
 
 @plugins_group.command()
+@click.argument("plugins", metavar="ID...", nargs=-1, required=True)
+@config_option
+def enable(plugins: tuple[str, ...], config: Path | None) -> None:
+    """Enable plugins in the config: write `enabled = true` into their tables, and nothing else.
+
+    ID is the name of a table, or the id of an installed plugin: all its tables, or a new one. Without a config file,
+    one is written into your config folder.
+    """
+    from midspan.cli._enable import switch
+
+    switch(plugins, config, enabled=True)
+
+
+@plugins_group.command()
+@click.argument("plugins", metavar="ID...", nargs=-1, required=True)
+@config_option
+def disable(plugins: tuple[str, ...], config: Path | None) -> None:
+    """Disable plugins in the config: write `enabled = false` into their tables, and nothing else.
+
+    ID is the name of a table, or the id of a plugin: all its tables.
+    """
+    from midspan.cli._enable import switch
+
+    switch(plugins, config, enabled=False)
+
+
+@plugins_group.command()
 @click.argument("plugin", metavar="ID")
 @config_option
 def show(plugin: str, config: Path | None) -> None:
@@ -62,6 +89,28 @@ def show(plugin: str, config: Path | None) -> None:
     from midspan.cli._show import show_plugin
 
     show_plugin(plugin, config)
+
+
+@plugins_group.command()
+@click.option(
+    "--diff", is_flag=True, help="Write nothing; show what differs from the lock, and exit 2 if anything does."
+)
+@building_options
+def lock(
+    config: Path | None,
+    plugins: tuple[str, ...],
+    no_plugins: tuple[str, ...],
+    plugin_files: tuple[Path, ...],
+    diff: bool,
+) -> int:
+    """Write down what the guards consist of, for --locked: distributions, files and the chain. Imports the plugins.
+
+    The lock is the file midspan.lock beside the config. Give the options with which midspan is run.
+    """
+    from midspan.cli._lock import show_differences, write
+
+    assembling = {"plugins": plugins, "no_plugins": no_plugins, "plugin_files": plugin_files}
+    return show_differences(config, assembling) if diff else write(config, assembling)
 
 
 def _as_json(info: PluginInfo) -> dict[str, str | None]:

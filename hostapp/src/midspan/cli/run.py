@@ -5,20 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from midspan.cli._guards import MOUNT_GIVES, scoped_away
+from midspan.cli._following import building, reloading, tell
+from midspan.cli._guarding import Guarding
 from midspan.cli._options import plugin_options
-from midspan.cli._output import print_relay_only, print_warning
+from midspan.cli._output import print_relay_only
 from midspan.cli._over_stdio import over_stdio
 from midspan.cli._server import ServerChoice, server_options
 from midspan.errors import OperatorError
-
-if TYPE_CHECKING:
-    from midspan.gateway import Gateway
-    from midspan.plugins import Assembly
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -29,6 +26,7 @@ def run(
     plugins: tuple[str, ...],
     no_plugins: tuple[str, ...],
     plugin_files: tuple[Path, ...],
+    locked: bool,
     choice: ServerChoice,
 ) -> None:
     """Guard an MCP server for the client that started this command, over stdio.
@@ -46,25 +44,16 @@ def run(
         choice.check()
         if not choice.given:
             raise OperatorError("no server: give its command behind --, or --url, or --server")
-        if not (plugins or no_plugins or plugin_files or choice.server) and find_config(config) is None:
+        if not (plugins or no_plugins or plugin_files or locked or choice.server) and find_config(config) is None:
             # Nothing can be enabled: without pydantic and the SDK, the relay takes two thirds of the memory.
             print_relay_only()
             return _run(choice.named(None).run_stdio(streams))
         from midspan.config import load_config
-        from midspan.plugins import Builder
 
-        settings = load_config(config)
-        builder = Builder(
-            config=settings, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=MOUNT_GIVES
-        )
-        if choice.server is not None:
-            settings.server(choice.server)
-        assembly = builder.assembly(choice.called)
-        for warning in assembly.warnings:
-            print_warning(warning)
-        if choice.server is None and choice.name is None and (away := scoped_away(builder, choice.called)):
-            print_warning(away)
-        return _run(_relay(streams, choice.gateway(settings, choice.called, assembly.chain), assembly))
+        build = building(plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, locked=locked)
+        guarding = Guarding(choice, build, load_config(config))
+        tell(guarding.plan, choice)
+        return _run(_relay(streams, guarding))
 
     over_stdio(guard)
 
@@ -77,8 +66,11 @@ def _run(work: Coroutine[Any, Any, int]) -> int:
     return loop.run_until_complete(work)
 
 
-async def _relay(streams: tuple[int, int], gateway: Gateway, assembly: Assembly) -> int:
-    async with assembly.running():
-        if assembly.empty:
-            print_relay_only()
-        return await gateway.run_stdio(streams)
+async def _relay(streams: tuple[int, int], guarding: Guarding) -> int:
+    from midspan.plugins import Running
+
+    (gateway,) = guarding.gateways.values()
+    async with Running() as running:
+        await guarding.enter(running)
+        async with reloading(guarding) as follows:
+            return await gateway.run_stdio(streams, hangup_ends=not follows)

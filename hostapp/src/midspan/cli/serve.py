@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from midspan.cli._guards import MOUNT_GIVES, Guards, refusals, scoped_away
+from midspan.cli._following import building, reloading, tell
+from midspan.cli._guarding import Guarding
 from midspan.cli._options import plugin_options
-from midspan.cli._output import print_error, print_relay_only, print_warning
 from midspan.cli._server import ServerChoice, server_options
 from midspan.errors import OperatorError
 
 if TYPE_CHECKING:
-    from midspan.config import Config
-    from midspan.gateway import Gateway
     from midspan.http import Front
 
 _BACKLOG = 2048
@@ -47,6 +43,7 @@ def serve(
     plugins: tuple[str, ...],
     no_plugins: tuple[str, ...],
     plugin_files: tuple[Path, ...],
+    locked: bool,
     host: str,
     port: int,
     insecure: bool,
@@ -68,24 +65,12 @@ def serve(
     """
     from midspan.config import load_config
     from midspan.gateway import asgi_app
-    from midspan.plugins import Builder
 
     choice.check()
     settings = load_config(config)
-    builder = Builder(
-        config=settings, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=MOUNT_GIVES
-    )
-    servers = _servers(choice, settings)
-    guards = Guards.of(builder, servers)
-    for warning in guards.warnings:
-        print_warning(warning)
-    if choice.given and choice.server is None and choice.name is None and (away := scoped_away(builder, servers[0])):
-        print_warning(away)
-    for server, error in guards.refused.items():
-        for line in refusals(error):
-            print_error(f"server {server!r} is not served: {line}")
-    gateways = {name: choice.gateway(settings, name, assembly.chain) for name, assembly in guards.assemblies.items()}
-    _check(choice, settings, gateways)
+    build = building(plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, locked=locked)
+    guarding = Guarding(choice, build, settings)
+    tell(guarding.plan, choice)
 
     from midspan.http import is_public, listen, url_of
 
@@ -97,70 +82,30 @@ def serve(
                 f"--host {host}: others than this machine reach this address, and midspan does not authenticate them; "
                 "add --insecure if that is meant"
             )
-        paths = _paths(choice, servers)
+        plan = guarding.plan
+        served = [path for path, server in plan.paths.items() if server in plan.gateways]
         app = asgi_app(
-            {path: gateways[server] for path, server in paths.items() if server in gateways},
-            refused={path: str(guards.refused[server]) for path, server in paths.items() if server in guards.refused},
+            {path: plan.gateways[plan.paths[path]] for path in served},
+            refused={path: plan.refusal(server) or "" for path, server in plan.paths.items() if path not in served},
             allowed_hosts=(*hosts, host),
             allowed_origins=origins,
             any_address=public,
         )
-        if guards.empty:
-            print_relay_only()
-        lines = [f"midspan: serving {url_of(listener, path)}" for path, server in paths.items() if server in gateways]
-        asyncio.run(_serve(guards, gateways.values(), app, listener, lines))
+        lines = [f"midspan: serving {url_of(listener, path)}" for path in served]
+        asyncio.run(_serve(guarding, app, listener, lines))
 
 
-def _servers(choice: ServerChoice, config: Config) -> list[str]:
-    """Return the names of the servers to guard."""
-    if choice.given:
-        if choice.server is not None:
-            config.server(choice.server)
-        return [choice.called]
-    if not config.servers:
-        raise OperatorError(
-            "no server: give its command behind --, or --url, or add a table [servers.NAME] to the config"
-        )
-    return list(config.servers)
-
-
-def _paths(choice: ServerChoice, servers: Sequence[str]) -> dict[str, str]:
-    """Return which server is served at which path."""
-    from midspan.gateway import PATH
-
-    if choice.given:
-        return {PATH: servers[0]}
-    paths = {f"/servers/{name}{PATH}": name for name in servers}
-    return {PATH: servers[0], **paths} if len(servers) == 1 else paths
-
-
-def _check(choice: ServerChoice, config: Config, gateways: Mapping[str, Gateway]) -> None:
-    """Refuse servers that cannot be started, before any client asks for one."""
-    for name, gateway in gateways.items():
-        try:
-            gateway.check()
-        except OperatorError as error:
-            if choice.given and choice.server is None:
-                raise
-            raise config.source.error(error.message, "servers", name, "command") from None
-
-
-async def _serve(
-    guards: Guards, gateways: Iterable[Gateway], app: Front, listener: socket.socket, lines: list[str]
-) -> None:
+async def _serve(guarding: Guarding, app: Front, listener: socket.socket, lines: list[str]) -> None:
     from midspan.http import run_server
     from midspan.plugins import Running
 
-    def stop() -> None:
-        for gateway in gateways:
-            gateway.stop()
-
-    async with AsyncExitStack() as stack:
-        running = await stack.enter_async_context(Running())
-        await running.enter(guards.distinct)
-        for gateway in dict.fromkeys(gateways):
-            await stack.enter_async_context(gateway)
-        listener.listen(_BACKLOG)
-        for line in lines:
-            click.echo(line, err=True)
-        await run_server(app, listener, stopping=stop)
+    async with Running() as running:
+        await guarding.enter(running, app)
+        try:
+            async with reloading(guarding):
+                listener.listen(_BACKLOG)
+                for line in lines:
+                    click.echo(line, err=True)
+                await run_server(app, listener, stopping=guarding.stop)
+        finally:
+            await guarding.leave()

@@ -17,6 +17,7 @@ from midspan.config._tables import NAME, PluginTable, plugin_tables
 
 if TYPE_CHECKING:
     from midspan.config._client_json import servers_from_client_json
+    from midspan.config._edit import set_enabled
     from midspan.config._faults import Fault, fault_of, faults_of, keys_of, type_text, unknown_key
     from midspan.config._filling import Filled, filled
     from midspan.config._load import Config, load_config, validated
@@ -80,6 +81,7 @@ __all__ = [
     "plugin_tables",
     "read_source",
     "servers_from_client_json",
+    "set_enabled",
     "type_text",
     "unknown_key",
     "unmatched",
@@ -116,6 +118,7 @@ _HEAVY = {
     "load_config": "_load",
     "meanings_of": "_meanings",
     "servers_from_client_json": "_client_json",
+    "set_enabled": "_edit",
     "type_text": "_faults",
     "unknown_key": "_faults",
     "validated": "_load",

@@ -10,7 +10,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 Keys = tuple[str | int, ...]
 """The way to a value: names of keys, and indexes of array elements and of arrays of tables, counted from 0."""
@@ -56,7 +56,7 @@ class Places(Mapping[Keys, Place]):
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._offsets = _Scanner(text).offsets()
+        self._offsets = layout_of(text).keys
 
     def __getitem__(self, keys: Keys) -> Place:
         """Return the place of a key that the text has."""
@@ -82,6 +82,33 @@ class Places(Mapping[Keys, Place]):
         return None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Layout:
+    """How a text is laid out. All numbers are offsets into it.
+
+    Attributes:
+        keys: of every key its first mention, of every array element itself.
+        values: of every key that is assigned, its value.
+        headers: of every `[table]`, what is behind the bracket that closes its header.
+        dotted: of every table that a dotted key makes: where that key begins, where the part of it that is the
+            table's name ends, and whether it is within braces.
+    """
+
+    keys: dict[Keys, int] = field(default_factory=dict[Keys, int])
+    values: dict[Keys, int] = field(default_factory=dict[Keys, int])
+    headers: dict[Keys, int] = field(default_factory=dict[Keys, int])
+    dotted: dict[Keys, tuple[int, int, bool]] = field(default_factory=dict[Keys, tuple[int, int, bool]])
+
+
+def layout_of(text: str) -> Layout:
+    """Return how a text is laid out that tomllib accepts; of another one, up to what cannot be understood."""
+    scanner = _Scanner(text)
+    # An error is about to be told: better without a place than not at all.
+    with suppress(_NotUnderstoodError, RecursionError):
+        scanner.document()
+    return scanner.layout
+
+
 class _NotUnderstoodError(Exception):
     pass
 
@@ -90,17 +117,11 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
-        self._offsets: dict[Keys, int] = {}
+        self.layout = Layout()
         self._tables: dict[Keys, int] = {}
         """How many tables an array of tables has so far."""
 
-    def offsets(self) -> dict[Keys, int]:
-        # An error is about to be told: better without a place than not at all.
-        with suppress(_NotUnderstoodError, RecursionError):
-            self._document()
-        return self._offsets
-
-    def _document(self) -> None:
+    def document(self) -> None:
         if self._text.startswith("\ufeff"):
             self._at = 1
         table: Keys = ()
@@ -115,34 +136,40 @@ class _Scanner:
         self._at += brackets
         table: Keys = ()
         keys = self._key()
-        for number, (offset, name) in enumerate(keys, start=1):
+        for number, (offset, _, name) in enumerate(keys, start=1):
             table = (*table, name)
-            self._offsets.setdefault(table, offset)
+            self.layout.keys.setdefault(table, offset)
             if brackets == 2 and number == len(keys):
                 index = self._tables.get(table, 0)
                 self._tables[table] = index + 1
                 table = (*table, index)
-                self._offsets[table] = offset
+                self.layout.keys[table] = offset
             elif table in self._tables:
                 table = (*table, self._tables[table] - 1)
         self._take("]" * brackets)
+        self.layout.headers[table] = self._at
         return table
 
-    def _assignment(self, table: Keys) -> None:
-        for offset, name in self._key():
+    def _assignment(self, table: Keys, *, in_braces: bool = False) -> None:
+        parts = self._key()
+        for number, (offset, end, name) in enumerate(parts, start=1):
             table = (*table, name)
-            self._offsets.setdefault(table, offset)
+            self.layout.keys.setdefault(table, offset)
+            if number < len(parts):
+                self.layout.dotted.setdefault(table, (parts[0][0], end, in_braces))
         self._take("=")
         self._skip(_BLANK)
+        self.layout.values[table] = self._at
         self._value(table)
 
-    def _key(self) -> list[tuple[int, str]]:
-        """Read a dotted key: where each of its parts begins, and its name."""
-        parts: list[tuple[int, str]] = []
+    def _key(self) -> list[tuple[int, int, str]]:
+        """Read a dotted key: where each of its parts begins and ends, and its name."""
+        parts: list[tuple[int, int, str]] = []
         while True:
             self._skip(_BLANK)
             offset = self._at
-            parts.append((offset, _name(self._match(_KEY))))
+            name = _name(self._match(_KEY))
+            parts.append((offset, self._at, name))
             self._skip(_BLANK)
             if not self._text.startswith(".", self._at):
                 return parts
@@ -161,7 +188,7 @@ class _Scanner:
         index = 0
         while not self._closed("]"):
             element = (*keys, index)
-            self._offsets[element] = self._at
+            self.layout.keys[element] = self._at
             self._value(element)
             self._comma()
             index += 1
@@ -170,7 +197,7 @@ class _Scanner:
         # Line breaks, comments and a last comma are TOML 1.1; whether they are accepted is for tomllib to say.
         self._at += 1
         while not self._closed("}"):
-            self._assignment(keys)
+            self._assignment(keys, in_braces=True)
             self._comma()
 
     def _closed(self, bracket: str) -> bool:

@@ -87,7 +87,7 @@ class ConfigSource:
         return (self.files[0] if self.files else None), keys
 
     def error(self, problem: str, *keys: str | int) -> ConfigError:
-        """Return an error that names the file, the key and, where it can be told, the line."""
+        """Return an error that names the file, the key and where it stands; of a missing one, what is around it."""
         file, own = self.place(*keys)
         return ConfigError(problem, key=dotted(own) or None) if file is None else file.error(problem, *own)
 
@@ -147,12 +147,10 @@ def _syntax_error(path: Path, text: str, message: str) -> ConfigError:
         return ConfigError(message, file=path)
     problem = message[: place.start()]
     if place["line"] is None:
-        said = syntax_in_words(problem, "")
-        return ConfigError(
-            f"{said} (at the end of the file)", file=path, line=text.removesuffix("\n").count("\n") + 1
-        )
+        last = text.removesuffix("\n").count("\n") + 1
+        return ConfigError(f"{syntax_in_words(problem, '')} (at the end of the file)", file=path, line=last)
     line, column = int(place["line"]), int(place["column"])
-    rest = "".join(text.splitlines(keepends=True)[line - 1 : line])[column - 1 :]
+    rest = "\n".join(text.split("\n")[line - 1 :])[column - 1 :]
     return ConfigError(syntax_in_words(problem, rest), file=path, line=line, column=column)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from midspan.errors import OperatorError
-from midspan.exposing._judge import SERVED, ExposingJudge, InnerJudge
+from midspan.exposing._judge import SERVED
 from midspan.interception import payload_of_answer
 from midspan.relay import INVALID_PARAMS, MessageId, error_message
 from midspan_sdk import Chain, DefinitionError, InvocationError
@@ -54,10 +54,6 @@ class Exposure:
             self.start()
         assert self._service is not None
         return self._service
-
-    def around(self, judge: InnerJudge, *, repeats: bool = False) -> ExposingJudge:
-        """Return the judge of a conversation in which they are exposed; the arguments are those of `ExposingJudge`."""
-        return ExposingJudge(judge, self, repeats=repeats)
 
     @staticmethod
     def serves(method: str) -> bool:

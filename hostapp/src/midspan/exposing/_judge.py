@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from midspan.exposing._following import Following
-from midspan.interception import PROTOCOL_VERSION_KEY
+from midspan.interception import PROTOCOL_VERSION_KEY, Hold, Regimes
 from midspan.relay import (
     CANCELLED,
     INVALID_PARAMS,
@@ -60,33 +60,37 @@ class ExposingJudge:
 
     Args:
         judge: decides on everything else.
-        exposure: answers.
+        regimes: whose exposures answer, each what begins under it; under one that has none, everything is the inner
+            judge's.
         repeats: whether the transport may deliver a message twice, as a resumed HTTP stream does.
     """
 
-    def __init__(self, judge: InnerJudge, exposure: Exposure, *, repeats: bool = False) -> None:
+    def __init__(self, judge: InnerJudge, regimes: Regimes, *, repeats: bool = False) -> None:
         self._judge = judge
-        self._exposure = exposure
+        self._regimes = regimes
         self._repeats = repeats
         self._invoked: set[MessageId] = set()
-        self._introductions: dict[MessageId, str] = {}
+        self._introductions: dict[MessageId, tuple[str, Exposure]] = {}
 
     def judge(self, side: Side, line: bytes) -> Action | Deferred:
         """Decide on one line."""
         if side is Side.SERVER:
             return self._from_server(line)
+        exposure = self._regimes.current.exposure
+        if exposure is None and not self._invoked:
+            return self._judge.judge(side, line)
         message, fault = _of_interest(line)
         if message is None:
             return self._judge.judge(side, line)
-        if message.method in SERVED:
-            return self._serve(message, fault, len(line))
+        if exposure is not None and message.method in SERVED:
+            return self._serve(message, fault, len(line), exposure)
         if message.method == CANCELLED:
             cancelled = message.cancels()
             if cancelled in self._invoked:
                 self._invoked.discard(cancelled)
                 return Action(cancels=cancelled)  # the server never saw the request, so it need not hear of its end
-        elif message.id is not None and message.method in _INTRODUCTIONS:
-            return _then(self._judge.judge(side, line), partial(self._introduce, message.id, message.method))
+        elif exposure is not None and message.id is not None and message.method in _INTRODUCTIONS:
+            return _then(self._judge.judge(side, line), partial(self._introduce, message.id, message.method, exposure))
         return self._judge.judge(side, line)
 
     def oversized(self, side: Side, line: OversizedLine) -> Action:
@@ -97,9 +101,13 @@ class ExposingJudge:
         """Note that a request's answer will not come the way it was expected."""
         self._judge.settle(side, message_id)
 
+    def close(self) -> None:
+        """Note that nothing more comes, from either side."""
+        self._judge.close()
+
     # The two methods
 
-    def _serve(self, message: Message, fault: str | None, size: int) -> Action | Deferred:
+    def _serve(self, message: Message, fault: str | None, size: int, exposure: Exposure) -> Action | Deferred:
         if message.id is None:
             logger.warning("dropped a notification of the client: %s is a request", message.method)
             return Action()
@@ -113,28 +121,28 @@ class ExposingJudge:
             return _reply(error_message(message.id, INVALID_PARAMS, "Invalid params", reason))
         stateless = PROTOCOL_VERSION_KEY in object_or_empty(params.get("_meta"))
         if message.method == LIST_METHOD:
-            return _reply(self._exposure.listing(message.id, params, stateless=stateless))
+            return _reply(exposure.listing(message.id, params, stateless=stateless))
         self._invoked.add(message.id)
-        work = Following(
-            self._invoke(message.id, params, stateless=stateless), over=partial(self._invoked.discard, message.id)
-        )
+        over = partial(self._invocation_over, message.id, Hold(self._regimes.current))
+        work = Following(_invoke(exposure, message.id, params, stateless=stateless), over=over)
         return Deferred(work, request_id=message.id, size=size)
 
-    async def _invoke(self, message_id: MessageId, params: dict[str, Any], *, stateless: bool) -> Action:
-        return _reply(await self._exposure.invocation(message_id, params, stateless=stateless))
+    def _invocation_over(self, message_id: MessageId, hold: Hold) -> None:
+        if hold.release():  # else another may have the id by now
+            self._invoked.discard(message_id)
 
     # The capability
 
-    def _introduce(self, message_id: MessageId, method: str, action: Action) -> Action:
+    def _introduce(self, message_id: MessageId, method: str, exposure: Exposure, action: Action) -> Action:
         """Remember a request that went on; of one that an interceptor answered, complete the answer."""
         if action.forward is not None:
             self._introductions.pop(message_id, None)
-            self._introductions[message_id] = method
+            self._introductions[message_id] = (method, exposure)
             if len(self._introductions) > _KEPT:
                 del self._introductions[next(iter(self._introductions))]
         if action.reply is None:
             return action
-        return replace(action, reply=self._completed(action.reply, method))
+        return replace(action, reply=_completed(action.reply, method, exposure))
 
     def _from_server(self, line: bytes) -> Action | Deferred:
         verdict = self._judge.judge(Side.SERVER, line)
@@ -146,23 +154,28 @@ class ExposingJudge:
         message, _ = _read(action.forward) if action.forward is not None else (None, None)
         if message is None or message.id is None or message.kind not in ("result", "error"):
             return action
-        method = self._introductions.get(message.id)
-        if method is None:
+        introduction = self._introductions.get(message.id)
+        if introduction is None:
             return action
         if not self._repeats:
             del self._introductions[message.id]
-        return replace(action, forward=self._completed(cast("bytes", action.forward), method))
+        return replace(action, forward=_completed(cast("bytes", action.forward), *introduction))
 
-    def _completed(self, answer: bytes, method: str) -> bytes:
-        message, fault = _read(answer)
-        if message is None or message.kind != "result":
-            return answer
-        result: object = message.envelope["result"]
-        if fault is not None or not isinstance(result, dict) or "capabilities" not in result:
-            logger.warning("the answer to %s cannot be changed, so it does not tell of the interceptors", method)
-            return answer
-        said = cast("dict[str, Any]", result)
-        return write(message.with_payload(self._exposure.advertised(said, handshake=method == INITIALIZE)))
+
+async def _invoke(exposure: Exposure, message_id: MessageId, params: dict[str, Any], *, stateless: bool) -> Action:
+    return _reply(await exposure.invocation(message_id, params, stateless=stateless))
+
+
+def _completed(answer: bytes, method: str, exposure: Exposure) -> bytes:
+    message, fault = _read(answer)
+    if message is None or message.kind != "result":
+        return answer
+    result: object = message.envelope["result"]
+    if fault is not None or not isinstance(result, dict) or "capabilities" not in result:
+        logger.warning("the answer to %s cannot be changed, so it does not tell of the interceptors", method)
+        return answer
+    said = cast("dict[str, Any]", result)
+    return write(message.with_payload(exposure.advertised(said, handshake=method == INITIALIZE)))
 
 
 def _of_interest(line: bytes) -> tuple[Message | None, str | None]:

@@ -67,6 +67,13 @@ class Conversation:
         return Action(forward=message, ordered=verdict.ordered) if verdict.forward is line else verdict
 
     async def _wait_for(self, side: Side, deferred: Deferred) -> Action:
+        try:
+            return await self._awaited(side, deferred)
+        finally:
+            if deferred.over is not None:
+                deferred.over()
+
+    async def _awaited(self, side: Side, deferred: Deferred) -> Action:
         if deferred.request_id is None:
             return await deferred.action
         key = (side, deferred.request_id)
@@ -95,6 +102,10 @@ class Conversation:
     def settle(self, message_id: MessageId) -> None:
         """Note that the stream on which the client's request was sent has ended; an answer can only be a repetition."""
         self._judge.settle(Side.CLIENT, message_id)
+
+    def close(self) -> None:
+        """Note that nothing more comes, from either side."""
+        self._judge.close()
 
 
 def _without_returns(message: bytes) -> bytes:

@@ -15,12 +15,12 @@ from midspan.http._catalogs import Catalogs
 from midspan.http._conversation import Conversation
 from midspan.http._headers import Headers, value, values
 from midspan.http._idle import IdleMap
-from midspan.interception import Asking, ChainJudge, ConnectionContext, Deciding, Denials, acts, learns_tools
+from midspan.interception import ChainJudge, ConnectionContext, Regime, Regimes, learns_tools
 from midspan_sdk import Principal
 from midspan_sdk.events import INITIALIZE
 
 if TYPE_CHECKING:
-    from midspan.exposing import Exposure
+    from midspan.exposing import InnerJudge
 
 SESSION_HEADER: Final = b"mcp-session-id"
 VERSION_HEADER: Final = b"mcp-protocol-version"
@@ -61,61 +61,37 @@ class Conversations:
     """All conversations with one server.
 
     Args:
-        chain: judges.
+        regimes: by which messages are decided.
         server: the server's name.
-        denials: what the sender of a blocked message is told.
         idle: seconds after which a quiet session is forgotten.
         most: how many sessions are kept.
-        coerce_input_schemas: give an `inputSchema` also to tools that the server itself listed without one.
-        exposure: serves the chain's interceptors to clients.
-        asking: how users are asked; made anew by default.
     """
 
-    def __init__(
-        self,
-        chain: Deciding,
-        server: str,
-        denials: Denials | None = None,
-        *,
-        idle: float = _IDLE,
-        most: int = _MOST,
-        coerce_input_schemas: bool = False,
-        exposure: Exposure | None = None,
-        asking: Asking | None = None,
-    ) -> None:
-        self._chain = chain
-        self._exposure = exposure
+    def __init__(self, regimes: Regimes, server: str, *, idle: float = _IDLE, most: int = _MOST) -> None:
+        self._regimes = regimes
         self._server = server
-        self._denials = denials
-        self._coerce = coerce_input_schemas
-        self._asking = asking or Asking()
         self._sessions = IdleMap[Conversation](
             idle=idle, most=most, forget=self._forget, is_busy=lambda conversation: conversation.under_way > 0
         )
-        self._principals = IdleMap[str](idle=idle, most=most, forget=chain.end_session)
+        self._principals = IdleMap[str](idle=idle, most=most, forget=regimes.end_session)
         self._catalogs = Catalogs(idle=idle, most=most)
 
     def _forget(self, conversation: Conversation) -> None:
         conversation.kept = False
+        if not conversation.under_way:
+            conversation.close()
         if conversation.session is not None:
-            self._chain.end_session(conversation.session)
+            self._regimes.end_session(conversation.session)
 
     @property
     def acting(self) -> bool:
-        """Whether there is anything that could act on a message, observe it, or answer it."""
-        return self._coerce or self._exposure is not None or acts(self._chain)
+        """Whether there is anything that could act on a message, observe it, or answer it; or may be later."""
+        return self._regimes.swappable or self._regimes.current.acts
 
-    def could_act(self, method: str) -> bool:
-        """Tell whether anything could act on a client's request or notification of this method, or on its answer."""
-        if self._exposure is not None and self._exposure.serves(method):
-            return True
-        return self._chain.concerns(method, "request", "sending") or self._chain.concerns(
-            method, "response", "receiving"
-        )
-
-    def reads_errors(self, method: str) -> bool:
-        """Tell whether anything could act on an error that answers a client's request of this method."""
-        return self._chain.concerns(method, "response", "receiving", error=True)
+    @property
+    def regime(self) -> Regime:
+        """What is in force for requests that begin now."""
+        return self._regimes.current
 
     def join(self, headers: Headers, method: str) -> Conversation:
         """Return the conversation that a request is part of; `leave` it when the request is over.
@@ -147,17 +123,15 @@ class Conversations:
         if not stateless and (version := value(headers, VERSION_HEADER)) is not None:
             # A session that began before this gateway did, or a server that gives out no session ids.
             context.negotiated(version.decode("ascii", "replace"))
-        judge = ChainJudge(
-            self._chain,
-            context,
-            self._denials,
-            repeats=not stateless,
-            tools=None if own or not learns_tools(self._chain) else self._catalogs.of(principal.id),
-            coerce_input_schemas=self._coerce,
-            asking=self._asking,
-        )
-        around = judge if self._exposure is None else self._exposure.around(judge, repeats=not stateless)
-        return Conversation(around, session if own else None)
+        regimes = self._regimes
+        learns = regimes.swappable or learns_tools(regimes.current.chain)
+        tools = self._catalogs.of(principal.id) if learns and not own else None
+        judge: InnerJudge = ChainJudge(regimes, context, repeats=not stateless, tools=tools)
+        if regimes.may_expose:
+            from midspan.exposing import ExposingJudge
+
+            judge = ExposingJudge(judge, regimes, repeats=not stateless)
+        return Conversation(judge, session if own else None)
 
     def leave(self, conversation: Conversation) -> None:
         """Note that a request is over. A conversation that no session keeps ends with its last request."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol
 
@@ -41,9 +42,18 @@ class Front:
         *,
         running: AbstractAsyncContextManager[Any] | None = None,
     ) -> None:
-        self._endpoints = dict(endpoints)
+        self._mounted = {path: _Mounted(endpoint) for path, endpoint in endpoints.items()}
         self._guard = guard
         self._running = running
+
+    def put(self, path: str, endpoint: Endpoint) -> None:
+        """Serve a path, in the place of what served it, whose requests under way go on."""
+        self._mounted[path] = _Mounted(endpoint)
+
+    def drop(self, path: str) -> Awaitable[None]:
+        """Serve a path no more. Return what is done when no request is under way there."""
+        mounted = self._mounted.pop(path)
+        return _idle(mounted)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection, as ASGI 3 has it."""
@@ -60,14 +70,14 @@ class Front:
         try:
             # All fields, since a field that Connection names does not get on but counts here.
             refusal = self._guard.check(scope["headers"])
-            endpoint = self._endpoints.get(_path_of(scope))
+            mounted = self._mounted.get(_path_of(scope))
             if refusal is not None:
                 logger.warning("refused a request: %s", refusal.reason)
                 await client.refuse(refusal.status, INVALID_REQUEST, refusal.reason)
-            elif endpoint is None:
+            elif mounted is None:
                 await client.refuse(404, INVALID_REQUEST, "nothing is served here")
             else:
-                await endpoint.serve(client)
+                await mounted.serve(client)
         except Exception:
             logger.exception("a request could not be relayed")
             if not client.started:
@@ -86,6 +96,30 @@ class Front:
         if self._running is not None:
             await self._running.__aexit__(None, None, None)
         await send({"type": "lifespan.shutdown.complete"})
+
+
+class _Mounted:
+    """An endpoint, and how many requests are under way there."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.idle = asyncio.Event()
+        self.idle.set()
+        self._endpoint = endpoint
+        self._under_way = 0
+
+    async def serve(self, client: Client) -> None:
+        self._under_way += 1
+        self.idle.clear()
+        try:
+            await self._endpoint.serve(client)
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self.idle.set()
+
+
+async def _idle(mounted: _Mounted) -> None:
+    await mounted.idle.wait()
 
 
 def _path_of(scope: Scope) -> str:

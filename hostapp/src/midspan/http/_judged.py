@@ -83,6 +83,8 @@ class JudgedExchange:
         self._body = body
         self._upstream = upstream
         self._conversations = conversations
+        self._regime = conversations.regime
+        """What the client's message is judged by, as nothing is awaited before."""
         self._limit = limit
         self._budget = budget
         self._reply = reply
@@ -103,7 +105,7 @@ class JudgedExchange:
             RefusedError: the request goes no further.
             UpstreamError: the server cannot be reached, broke off, or answered with what cannot be judged.
         """
-        if self._client.method != "POST" and self._body:
+        if self._client.method != "POST" and self._body and not self._regime.relays:
             raise RefusedError(400, INVALID_REQUEST, f"a {self._client.method} request takes no body")
         conversation = self._conversations.join(self._client.headers, self._method)
         try:
@@ -120,13 +122,14 @@ class JudgedExchange:
         if self._client.method == "POST":
             await self._post(conversation)
         else:
-            await self._relay(conversation, self._headers, b"")
+            await self._relay(conversation, self._headers, self._body)
 
     # The client's message
 
     async def _post(self, conversation: Conversation) -> None:
-        self._check_form()
-        self._check_headers()
+        if not self._regime.relays:
+            self._check_form()
+            self._check_headers()
         try:
             action = await conversation.decide(Side.CLIENT, self._body, self._say)
         except CancelledRequestError as cancelled:
@@ -154,7 +157,7 @@ class JudgedExchange:
         if not repeats_body(self._headers):
             return
         said = [method.decode("latin-1") for method in values(self._headers, METHOD_HEADER)]
-        if not any(self._conversations.could_act(method) for method in {self._method, *said}):
+        if not any(self._regime.could_act(method) for method in {self._method, *said}):
             return
         try:
             check(self._headers, self._message)
@@ -309,9 +312,12 @@ class JudgedExchange:
         lowered = content_type.lower()
         if not first:
             await self._out.answer(response.status, b"", without(response.headers, (b"content-length",)))
-        elif response.status < 400 or any(word in lowered for word in _LOOK_LIKE):
+        elif b"event-stream" in lowered or (
+            not self._regime.relays and (response.status < 400 or any(word in lowered for word in _LOOK_LIKE))
+        ):
+            # A stream outlives the regime that it began under.
             raise UpstreamError("the server answered with a content type or encoding that cannot be judged")
-        elif self._conversations.reads_errors(self._method):
+        elif self._regime.reads_errors(self._method):
             await self._not_a_message(response, first, withheld=True)
         else:
             await self._out.start(response.status, response.headers)
@@ -326,7 +332,7 @@ class JudgedExchange:
         Where an interceptor reads the errors of this method, the text of such a body is withheld: nothing could judge
         it, and clients show it.
         """
-        if body.strip() and (withheld or self._conversations.reads_errors(self._method)):
+        if body.strip() and (withheld or self._regime.reads_errors(self._method)):
             text = "midspan withheld the text of the server's error, which is no message"
             body = write(error_message(self._id, INTERNAL_ERROR, text))
             headers: Headers = [*without(response.headers, {*_REPLACED, b"content-type"}), JSON_TYPE]

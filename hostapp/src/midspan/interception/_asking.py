@@ -41,6 +41,16 @@ class Asking:
         self.timeout = timeout
         self.seal = Seal(key)
 
+    def lasting(self, timeout: float) -> Asking:
+        """Return one with another timeout, which goes on with what this one began.
+
+        Raises:
+            OperatorError: the timeout is not positive.
+        """
+        other = Asking(timeout=timeout)
+        other.seal = self.seal
+        return other
+
 
 def can_ask(capabilities: object) -> bool:
     """Tell whether a client with these capabilities puts forms to its user."""

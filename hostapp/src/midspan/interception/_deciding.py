@@ -93,11 +93,20 @@ class _Narrowed:
         return matches_any(self._events, event) and self.whole.concerns(event, phase, direction, error=error)
 
 
-def narrowed(chain: Chain, events: Iterable[str]) -> Deciding:
+def narrowed(chain: Chain, events: Sequence[str]) -> Deciding:
     """Return the chain for some events only.
 
     Args:
         chain: decides.
+        events: from `checked_events`.
+    """
+    return _Narrowed(chain, events)
+
+
+def checked_events(events: Iterable[str]) -> Sequence[str]:
+    """Return what a chain is to decide on, as `narrowed` takes it.
+
+    Args:
         events: JSON-RPC methods, or globs whose `*` crosses `/`.
 
     Raises:
@@ -108,7 +117,7 @@ def narrowed(chain: Chain, events: Iterable[str]) -> Deciding:
     patterns = tuple(events)
     if not patterns or not all(pattern and isinstance(cast("object", pattern), str) for pattern in patterns):
         raise OperatorError("events is a list of methods or globs, such as ['tools/call']; leave it out for all")
-    return _Narrowed(chain, patterns)
+    return patterns
 
 
 def acts(chain: Deciding) -> bool:

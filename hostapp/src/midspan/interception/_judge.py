@@ -13,14 +13,15 @@ from functools import partial
 from typing import Any, Final
 
 from midspan.errors import one_line
-from midspan.interception._asking import Asking, can_ask, refusing
+from midspan.interception._asking import can_ask, refusing
 from midspan.interception._context import ConnectionContext, is_stateless
-from midspan.interception._deciding import Deciding, Finish
-from midspan.interception._denials import Denials, payload_of_answer
+from midspan.interception._deciding import Finish
+from midspan.interception._denials import payload_of_answer
 from midspan.interception._listings import with_input_schemas
 from midspan.interception._own_rounds import ROUND_METHODS, Round
 from midspan.interception._questions import Questions
-from midspan.interception._rounds import Parts, Rounds
+from midspan.interception._regime import Hold, Regime, Regimes
+from midspan.interception._rounds import Parts
 from midspan.interception._tools import LearntTools, learns_tools
 from midspan.relay import (
     CANCELLED,
@@ -33,6 +34,7 @@ from midspan.relay import (
     MessageId,
     Outline,
     OversizedLine,
+    PassAll,
     Side,
     Voice,
     classify,
@@ -59,12 +61,13 @@ _KEPT_SETTLED_BYTES: Final = 4 * 1024 * 1024
 _INITIALIZE: Final = "initialize"
 
 
-class _Pending:
-    """A request that has no answer yet.
+class _Pending(Hold):
+    """A request that has no answer yet, and what it is decided by: its regime, which it keeps from being over.
 
     Attributes:
         about: the tool that is called, the page of tools that is asked for, or in a handshake the capabilities, by the
             client's own words.
+        free: whether nothing of its regime is needed for its answer, so that it need not keep it from being over.
         round: what is asked about it, in 2026-07-28 and where handlers ask; None otherwise.
         sent: whether it went on; before that nobody can answer it.
         size: how many bytes it had.
@@ -72,9 +75,24 @@ class _Pending:
         voice: with which the client is spoken to while it, or its answer, is judged.
     """
 
-    __slots__ = ("about", "context", "exchange", "mark", "method", "round", "sent", "size", "stateless", "voice")
+    __slots__ = (
+        "about",
+        "context",
+        "exchange",
+        "free",
+        "mark",
+        "method",
+        "round",
+        "sent",
+        "size",
+        "stateless",
+        "voice",
+    )
 
-    def __init__(self, method: str, params: dict[str, Any], context: InvocationContext, size: int) -> None:
+    def __init__(
+        self, method: str, params: dict[str, Any], context: InvocationContext, size: int, regime: Regime
+    ) -> None:
+        super().__init__(regime)
         self.method = method
         self.size = size
         self.mark: bytes | None = None
@@ -82,6 +100,7 @@ class _Pending:
         self.context = context
         self.round: Round | None = None
         self.sent = False
+        self.free = False
         self.voice: Voice | None = None
         self.stateless = is_stateless(params)
         self.about: object = None
@@ -91,6 +110,13 @@ class _Pending:
             self.about = params.get("cursor")
         elif method == _INITIALIZE:
             self.about = params.get("capabilities")
+
+    def move(self, regime: Regime) -> None:
+        """Go on under another regime, in an exchange of its own: the one it had is over, and nothing of it is left."""
+        before, self.exchange = self.exchange, Exchange()
+        self.regime = regime
+        if (request := before.request) is not None:
+            self.exchange.keep_request(request)
 
 
 class _Requests:
@@ -111,16 +137,18 @@ class _Requests:
         self._settled: dict[MessageId, _Pending] = {}
         self._settled_bytes = 0
 
-    def is_taken(self, message_id: MessageId, line: bytes) -> bool:
-        """Tell whether another request that is open has this id."""
-        pending = self._open.get(message_id)
-        return pending is not None and (pending.mark is None or pending.mark != _mark(line))
+    def opened(self, message_id: MessageId) -> _Pending | None:
+        """Return the request that is open with this id, or None."""
+        return self._open.get(message_id)
 
     def open(self, message_id: MessageId, pending: _Pending, line: bytes) -> None:
         """Remember a request."""
         if self._repeats:
             pending.mark = _mark(line)
             self._unsettle(message_id)
+        before = self._open.get(message_id)
+        if before is not None and before.sent:  # else its judgement is still to end
+            before.release()
         self._open[message_id] = pending
 
     def sent(self, message_id: MessageId | None) -> _Pending | None:
@@ -130,11 +158,21 @@ class _Requests:
         pending = self._open.get(message_id) or self._settled.get(message_id)
         return pending if pending is not None and pending.sent else None
 
+    def are_acted_on(self) -> bool:
+        """Tell whether anything acts on one of those whose regime is not over."""
+        found = (*self._open.values(), *self._settled.values())
+        return any(not (pending.regime.over or pending.regime.relays) for pending in found)
+
+    def has(self, message_id: MessageId, pending: _Pending) -> bool:
+        """Tell whether this very request is open."""
+        return self._open.get(message_id) is pending
+
     def close(self, message_id: MessageId, pending: _Pending) -> None:
-        """Forget a request; not another one that has its id by now."""
+        """Forget a request; not another one that has its id by now. Its regime is the caller's to release."""
         if self._open.get(message_id) is not pending:
             return
         del self._open[message_id]
+        pending.free = False
         self._cancelled.pop(message_id, None)
         if self._repeats and pending.sent:
             self._settled[message_id] = pending
@@ -154,6 +192,17 @@ class _Requests:
         pending = self._open.get(message_id)
         if pending is not None and pending.sent:
             self.close(message_id, pending)
+            pending.release()
+
+    def release(self) -> None:
+        """Forget all requests. Those that are still judged let go of their regimes by themselves."""
+        for pending in self._open.values():
+            if pending.sent:
+                pending.release()
+        self._open.clear()
+        self._cancelled.clear()
+        self._settled.clear()
+        self._settled_bytes = 0
 
     def cancelled(self, message_id: MessageId) -> bool:
         """Note that a request was cancelled. Return whether it had not gone on yet, and now never will."""
@@ -163,6 +212,8 @@ class _Requests:
         if not pending.sent:
             self.close(message_id, pending)
             return True
+        pending.free = False
+        pending.release()  # an answer is unlikely, and nothing need wait for it
         self._cancelled[message_id] = None
         if len(self._cancelled) > _KEPT_CANCELLED:
             oldest = next(iter(self._cancelled))
@@ -174,36 +225,30 @@ class ChainJudge:
     """The judge of one client's connection.
 
     Args:
-        chain: decides.
+        regimes: the chain that decides, now and later, and what goes with it; shared by all judges of a gateway.
         context: where the messages come from.
-        denials: what the sender of a blocked message is told.
         repeats: whether the transport may deliver a message twice, as a resumed HTTP stream does.
         tools: what the client was shown of the server's tools, where that outlives this judge.
-        coerce_input_schemas: give an `inputSchema` also to tools that the server itself listed without one.
-        asking: how users are asked; shared by all judges of a gateway.
 
     The gateway takes the client's posture: what the client says is `sending`, what the server says `receiving`.
+
+    An exchange stays to its end under the regime that was in force at its beginning. Its end is its last answer's: what
+    is answered already, or cancelled, keeps no regime from being over. What still comes of it then (a stream that is
+    resumed repeats it, a server answers what was cancelled) is judged as if it had begun under the regime in force.
     """
 
     def __init__(
         self,
-        chain: Deciding,
+        regimes: Regimes,
         context: ConnectionContext,
-        denials: Denials | None = None,
         *,
         repeats: bool = False,
         tools: LearntTools | None = None,
-        coerce_input_schemas: bool = False,
-        asking: Asking | None = None,
     ) -> None:
-        self._asking = asking or Asking()
-        self._questions = Questions(self._asking.timeout)
-        self._chain = chain
-        self._rounds = Rounds(chain)
+        self._regimes = regimes
+        self._questions = Questions()
         self._context = context
-        self._denials = denials or Denials()
         self._tools = tools if tools is not None else LearntTools()
-        self._coerce = coerce_input_schemas
         self._requests = {Side.CLIENT: _Requests(repeats=repeats), Side.SERVER: _Requests(repeats=repeats)}
 
     def judge(self, side: Side, line: bytes) -> Action | Deferred:
@@ -211,7 +256,7 @@ class ChainJudge:
         try:
             document = read(line)
         except JSONFaultError as fault:
-            return self._refuse(side, [outline_of(line)], fault)
+            return self._refuse(side, [outline_of(line)], fault, line)
         try:
             if document.duplicates:
                 raise JSONFaultError(document.fault or "ambiguous", INVALID_REQUEST)
@@ -231,25 +276,35 @@ class ChainJudge:
         except Exception:
             logger.exception("a message from the %s could not be judged; it is blocked", side.value)
             fault = JSONFaultError("it could not be judged", INTERNAL_ERROR)
-        return self._refuse(side, outlines_of_value(document.value, document.duplicates), fault)
+        return self._refuse(side, outlines_of_value(document.value, document.duplicates), fault, line)
 
     def oversized(self, side: Side, line: OversizedLine) -> Action:
         """Refuse a message that was longer than the limit."""
         fault = JSONFaultError("longer than the limit", INVALID_REQUEST)
-        return self._refuse(side, [outline_of_text(line.head, line.tail)], fault)
+        return self._refuse(side, [outline_of_text(line.head, line.tail)], fault, line)
 
     def settle(self, side: Side, message_id: MessageId) -> None:
         """Note that a request's answer will not come the way it was expected; if at all, as a repetition."""
         self._requests[side].settle(message_id)
 
-    def _refuse(self, side: Side, outlines: Sequence[Outline], fault: JSONFaultError) -> Action:
-        """Answer what cannot be judged; it goes no further.
+    def close(self) -> None:
+        """Note that nothing more comes, from either side."""
+        for requests in self._requests.values():
+            requests.release()
+
+    def _refuse(
+        self, side: Side, outlines: Sequence[Outline], fault: JSONFaultError, line: bytes | OversizedLine
+    ) -> Action:
+        """Answer what cannot be judged; it goes no further, unless nothing judges it.
 
         Args:
             side: who sent it.
             outlines: what is certain of it; several for a batch.
             fault: why.
+            line: the message.
         """
+        if self._regimes.swappable and self._relays(side, outlines):
+            return self._relayed(side, outlines, line)
         logger.warning("refused a message from the %s: %s", side.value, fault.reason)
         requests = self._requests[_other(side)]
         onward: list[dict[str, Any]] = []
@@ -259,6 +314,7 @@ class ChainJudge:
                 self._questions.refuse(message.id)
             if message.is_answer and message.id is not None and (pending := requests.sent(message.id)) is not None:
                 requests.close(message.id, pending)
+                pending.release()
                 text = f"midspan refused the answer: {fault.reason}"
                 onward.append(error_message(message.id, INTERNAL_ERROR, text))
             elif message.is_answer and not message.is_call:
@@ -268,25 +324,90 @@ class ChainJudge:
                 back.append(error_message(message.id, fault.code, f"midspan refused the message: {fault.reason}"))
         return Action(forward=_lines(onward), reply=_lines(back), ordered=bool(onward))
 
+    # Where nothing acts
+
+    def _relays(self, side: Side, outlines: Sequence[Outline]) -> bool:
+        """Tell whether nothing acts on a message that cannot be judged.
+
+        Whoever reads it may take it for an answer to any request. So nothing passes while one is open that something
+        acts on.
+        """
+        relays = self._regimes.current.relays
+        if self._requests[_other(side)].are_acted_on() or (side is Side.CLIENT and self._questions.waiting):
+            return False
+        for message in outlines:
+            if message.is_answer:
+                owner = self._requests[_other(side)].sent(message.id)
+                if not (relays if owner is None or owner.regime.over else owner.regime.relays):
+                    return False
+            elif not relays or self._is_acted_on(side, message.id):
+                return False
+        return True
+
+    def _is_acted_on(self, side: Side, message_id: MessageId | None) -> bool:
+        opened = self._requests[side].opened(message_id) if message_id is not None else None
+        return opened is not None and not opened.regime.relays
+
+    def _relayed(self, side: Side, outlines: Sequence[Outline], line: bytes | OversizedLine) -> Action:
+        """Pass what nothing acts on, and follow it as far as it can be read."""
+        ordered = False
+        for message in outlines:
+            if message.is_answer:
+                ordered = True
+                requests = self._requests[_other(side)]
+                if message.id is not None and (owner := requests.sent(message.id)) is not None:
+                    requests.close(message.id, owner)
+                    owner.release()
+            elif message.id is not None and isinstance(line, bytes):
+                pending = _Pending("", {}, self._context.of({}), len(line), self._regimes.current)
+                pending.sent = True
+                self._requests[side].open(message.id, pending, line)
+        if isinstance(line, bytes):
+            return Action(forward=line, ordered=ordered)
+        return PassAll().oversized(side, line)
+
     # Requests
 
     def _request(self, side: Side, message: Message, line: bytes, fault: str | None) -> Action | Deferred:
         assert message.id is not None
-        requests = self._requests[side]
-        if requests.is_taken(message.id, line):
-            raise JSONFaultError("the id is already in use", INVALID_REQUEST)
+        requests, regime = self._requests[side], self._regimes.current
+        if (opened := requests.opened(message.id)) is not None:
+            if opened.mark is not None and opened.mark == _mark(line):
+                # It is the same request once more, and nothing tells the answers to the two apart.
+                regime = regime if opened.regime.over else opened.regime
+            elif not (regime.relays and opened.regime.relays):
+                raise JSONFaultError("the id is already in use", INVALID_REQUEST)
         params = message.params_or_empty()
-        pending = _Pending(message.method, params, self._context.of(params), len(line))
-        if side is Side.CLIENT and pending.stateless and message.method in ROUND_METHODS and self._asks:
+        pending = _Pending(message.method, params, self._context.of(params), len(line), regime)
+        try:
+            return self._opened(side, message, line, fault, pending)
+        except BaseException:
+            pending.sent = False
+            requests.close(message.id, pending)
+            pending.release()
+            raise
+
+    def _opened(
+        self, side: Side, message: Message, line: bytes, fault: str | None, pending: _Pending
+    ) -> Action | Deferred:
+        requests, regime = self._requests[side], pending.regime
+        params = message.params_or_empty()
+        chain, swappable = regime.chain, self._regimes.swappable
+        if side is Side.CLIENT and pending.stateless and message.method in ROUND_METHODS and (swappable or regime.asks):
             message, line = self._open_round(message, line, fault, params, pending)
             params = message.params_or_empty()
         assert message.id is not None
         direction, back = _direction(side), _opposite(_direction(side))
-        parts = self._rounds.answers(params, direction) if pending.stateless else None
-        if parts is None and not self._chain.concerns(message.method, "request", direction):
-            if self._chain.concerns(message.method, "response", back):
+        parts = regime.rounds.answers(params, direction) if pending.stateless else None
+        if parts is None and not chain.concerns(message.method, "request", direction):
+            if chain.concerns(message.method, "response", back):
                 _require(fault)
                 pending.exchange.keep_request(message.payload())
+            elif swappable:
+                pending.exchange.keep_request(params)  # for a later regime, see `_Pending.move`
+                if not regime.rounds.takes_questions(back):
+                    pending.free = True  # it may stay open for days, as a subscription does
+                    pending.release()
             pending.sent = True
             requests.open(message.id, pending, line)
             return Action(forward=line)
@@ -296,13 +417,23 @@ class ChainJudge:
         work = self._judge_request(side, message, payload, pending, parts)
         # The request phase may end in an answer, which then passes the response phase at once.
         if (
-            self._chain.may_suspend(message.method, "request", direction)
-            or self._chain.may_suspend(message.method, "response", back)
-            or (parts is not None and self._rounds.may_suspend(parts))
+            chain.may_suspend(message.method, "request", direction)
+            or chain.may_suspend(message.method, "response", back)
+            or (parts is not None and regime.rounds.may_suspend(parts))
         ):
             voice = self._voice(pending, message.id if side is Side.CLIENT else None)
-            return Deferred(work, request_id=message.id, size=len(line), voice=voice)
+            over = partial(self._judged, side, message.id, pending)
+            return Deferred(work, request_id=message.id, size=len(line), voice=voice, over=over)
         return _now(work)
+
+    def _judged(self, side: Side, message_id: MessageId, pending: _Pending) -> None:
+        """Note that a request is judged, or never will be. Only one that went on stays open."""
+        requests = self._requests[side]
+        if not pending.sent:
+            requests.close(message_id, pending)
+            pending.release()
+        elif not requests.has(message_id, pending):  # another one like it has its place by now
+            pending.release()
 
     async def _judge_request(
         self, side: Side, message: Message, payload: dict[str, Any], pending: _Pending, parts: Parts | None
@@ -310,7 +441,7 @@ class ChainJudge:
         assert message.id is not None
         try:
             if parts is not None:
-                judged = await self._rounds.judge(parts, payload, pending.context)
+                judged = await pending.regime.rounds.judge(parts, payload, pending.context)
                 if isinstance(judged, ChainExecutionResult):
                     return Action(reply=write(self._denial(message.id, judged, pending, ran=False)))
                 payload = judged
@@ -327,8 +458,7 @@ class ChainJudge:
         except Exception as error:  # noqa: BLE001 - logged by `_unjudged`; the message is blocked
             return Action(reply=write(_unjudged(message.id, message.method, error)))
         finally:
-            if not pending.sent:
-                self._requests[side].close(message.id, pending)
+            self._judged(side, message.id, pending)
 
     def _denial(
         self,
@@ -339,7 +469,7 @@ class ChainJudge:
         ran: bool,
         error: bool = False,
     ) -> dict[str, Any]:
-        return self._denials.answer(
+        return pending.regime.denials.answer(
             pending.method, message_id, result, ran=ran, stateless=pending.stateless, error=error
         )
 
@@ -365,15 +495,12 @@ class ChainJudge:
 
     # Questions to the user
 
-    @property
-    def _asks(self) -> bool:
-        return "ask" in self._chain.needs
-
     def _open_round(
         self, message: Message, line: bytes, fault: str | None, params: dict[str, Any], pending: _Pending
     ) -> tuple[Message, bytes]:
         """Take what the client carried for the gateway out of a request; return it as it goes on."""
-        pending.round = Round(self._asking, message.method, params, pending.context)
+        regime = pending.regime
+        pending.round = Round(regime.asking, message.method, params, pending.context, strict=regime.asks)
         if pending.round.params is params:
             return message, line
         _require(fault)
@@ -381,7 +508,7 @@ class ChainJudge:
         return Message(envelope, message.kind, message.id, message.method), write(envelope)
 
     def _voice(self, pending: _Pending, about: MessageId | None) -> Voice | None:
-        pending.voice = Voice(about) if self._asks and not pending.stateless else None
+        pending.voice = Voice(about) if pending.regime.asks and not pending.stateless else None
         return pending.voice
 
     def _put(self, message_id: MessageId, result: ChainExecutionResult, pending: _Pending) -> dict[str, Any]:
@@ -398,8 +525,8 @@ class ChainJudge:
         _require(fault)
         return write(message.with_payload(wrapped))
 
-    def _asker(self, pending: _Pending | None) -> Asker | None:
-        if not self._asks:
+    def _asker(self, regime: Regime, pending: _Pending | None) -> Asker | None:
+        if not regime.asks:
             return None
         if pending is None:
             return refusing("nobody can be asked about a notification: its sender does not wait")
@@ -413,7 +540,7 @@ class ChainJudge:
             return pending.round.ask
         if pending.method == _INITIALIZE:
             return refusing("nobody can be asked before the session has begun")
-        return partial(self._questions.ask, voice=pending.voice)
+        return partial(self._questions.ask, voice=pending.voice, timeout=regime.asking.timeout)
 
     # Answers
 
@@ -424,40 +551,54 @@ class ChainJudge:
         pending = self._requests[asker].sent(message.id)
         is_error = message.kind == "error"
         direction = _direction(side)
+        if pending is not None and pending.regime.over and not pending.free:
+            if pending.method:
+                pending.move(self._regimes.current)
+            else:  # it could not be read, and so not be judged
+                pending = None
         if pending is None:
-            if is_error and message.id is None and not self._chain.concerns("", "response", direction, error=True):
+            current = self._regimes.current
+            if current.relays or (
+                is_error and message.id is None and not current.chain.concerns("", "response", direction, error=True)
+            ):
                 return Action(forward=line, ordered=True)
             logger.warning("dropped an answer from the %s to a request it never got", side.value)
             return Action()
         assert message.id is not None
-        parts = self._rounds.questions(message.envelope.get("result"), direction)
-        if parts is None and not self._chain.concerns(pending.method, "response", direction, error=is_error):
+        regime = pending.regime
+        chain = regime.chain
+        parts = regime.rounds.questions(message.envelope.get("result"), direction)
+        if parts is None and not chain.concerns(pending.method, "response", direction, error=is_error):
             if side is Side.SERVER and pending.method == TOOLS_LIST and message.kind == "result":
                 line = self._unjudged_listing(message, line, fault, pending)
             line = self._wrapped(pending, message, line, fault)
             self._requests[asker].close(message.id, pending)
             self._note_handshake(pending, message)
+            pending.release()
             return Action(forward=line, ordered=True)
         _require(fault)
         payload = message.payload()
-        self._requests[asker].close(message.id, pending)
         self._note_handshake(pending, message)
-        work = self._judge_answer(side, message, payload, pending, parts)
-        if self._chain.may_suspend(pending.method, "response", direction, error=is_error) or (
-            parts is not None and self._rounds.may_suspend(parts)
+        # Of its own: an answer that comes once more meets a request that holds nothing any more.
+        hold = Hold(regime)
+        self._requests[asker].close(message.id, pending)
+        pending.release()
+        work = self._judge_answer(side, message, payload, pending, parts, hold)
+        if chain.may_suspend(pending.method, "response", direction, error=is_error) or (
+            parts is not None and regime.rounds.may_suspend(parts)
         ):
             voice = self._voice(pending, message.id if side is Side.SERVER else None)
-            return Deferred(work, ordered=True, size=len(line), voice=voice)
+            return Deferred(work, ordered=True, size=len(line), voice=voice, over=hold.release)
         return _now(work)
 
     async def _judge_answer(
-        self, side: Side, message: Message, payload: dict[str, Any], pending: _Pending, parts: Parts | None
+        self, side: Side, message: Message, payload: dict[str, Any], pending: _Pending, parts: Parts | None, hold: Hold
     ) -> Action:
         assert message.id is not None
         is_error = message.kind == "error"
         try:
             if parts is not None:
-                judged = await self._rounds.judge(parts, payload, pending.context)
+                judged = await pending.regime.rounds.judge(parts, payload, pending.context)
                 if isinstance(judged, ChainExecutionResult):
                     return Action(forward=write(self._denial(message.id, judged, pending, ran=True)), ordered=True)
                 payload = judged
@@ -477,18 +618,20 @@ class ChainJudge:
             return Action(forward=write(denial), ordered=True)
         except Exception as error:  # noqa: BLE001 - logged by `_unjudged`; the answer is blocked
             return Action(forward=write(_unjudged(message.id, pending.method, error, what="answer")), ordered=True)
+        finally:
+            hold.release()
 
     # Tools
 
     def _last_step(self, side: Side, pending: _Pending, *, answered: bool = False) -> Finish | None:
         """Return what the gateway itself does with an answer that interceptors may have changed, or gave."""
-        method = pending.method
+        method, regime = pending.method, pending.regime
         if side is not Side.SERVER or method not in (TOOLS_CALL, TOOLS_LIST):
             return None
-        if not answered and not self._chain.may_change(method, "response", _direction(side)):
-            return partial(with_input_schemas, all_tools=True) if self._coerce and method == TOOLS_LIST else None
+        if not answered and not regime.chain.may_change(method, "response", _direction(side)):
+            return partial(with_input_schemas, all_tools=True) if regime.coerce and method == TOOLS_LIST else None
         if method == TOOLS_LIST:
-            return partial(with_input_schemas, all_tools=self._coerce or answered)
+            return partial(with_input_schemas, all_tools=regime.coerce or answered)
         check = self._tools.check(pending.about)
         if check is None:
             return None
@@ -497,7 +640,7 @@ class ChainJudge:
     def _unjudged_listing(self, message: Message, line: bytes, fault: str | None, pending: _Pending) -> bytes:
         """Learn from a listing that no interceptor takes; return it as it goes on."""
         listing = object_or_empty(message.envelope.get("result"))
-        leaves = with_input_schemas(listing, listing, all_tools=True) if self._coerce else None
+        leaves = with_input_schemas(listing, listing, all_tools=True) if pending.regime.coerce else None
         if leaves is not None:
             _require(fault)
             line = write(message.with_payload(leaves))
@@ -506,7 +649,9 @@ class ChainJudge:
         return line
 
     def _learn(self, side: Side, pending: _Pending, arrived: dict[str, Any], leaves: dict[str, Any]) -> None:
-        if side is Side.SERVER and pending.method == TOOLS_LIST and learns_tools(self._chain):
+        if side is not Side.SERVER or pending.method != TOOLS_LIST:
+            return
+        if self._regimes.swappable or learns_tools(pending.regime.chain):
             self._tools.learn(pending.about, arrived, leaves)
 
     def _note_handshake(self, pending: _Pending, message: Message) -> None:
@@ -519,13 +664,16 @@ class ChainJudge:
     def _notification(self, side: Side, message: Message, line: bytes, fault: str | None) -> Action | Deferred:
         if message.method == CANCELLED:
             return self._cancelled(side, message, line)
-        direction = _direction(side)
-        if not self._chain.concerns(message.method, "request", direction):
+        direction, regime = _direction(side), self._regimes.current
+        chain = regime.chain
+        if not chain.concerns(message.method, "request", direction):
             return Action(forward=line, ordered=True)
         _require(fault)
-        work = self._judge_notification(side, message, message.payload())
-        if self._chain.may_suspend(message.method, "request", direction):
-            return Deferred(work, ordered=True, notification=True, size=len(line))
+        payload = message.payload()
+        hold = Hold(regime)
+        work = self._judge_notification(side, message, payload, hold)
+        if chain.may_suspend(message.method, "request", direction):
+            return Deferred(work, ordered=True, notification=True, size=len(line), over=hold.release)
         return _now(work)
 
     def _cancelled(self, side: Side, message: Message, line: bytes) -> Action:
@@ -536,15 +684,17 @@ class ChainJudge:
             self._questions.cancel(cancelled)
         return Action(forward=line)
 
-    async def _judge_notification(self, side: Side, message: Message, payload: dict[str, Any]) -> Action:
+    async def _judge_notification(self, side: Side, message: Message, payload: dict[str, Any], hold: Hold) -> Action:
         try:
-            result = await self._execute(message.method, "request", side, payload, None)
+            result = await self._execute(message.method, "request", side, payload, None, regime=hold.regime)
             if result.final_payload is None:
                 return Action(ordered=True)
             return Action(forward=write(message.with_payload(result.final_payload)), ordered=True)
         except Exception as error:  # noqa: BLE001 - logged by `_unjudged`; the notification is blocked
             _unjudged(None, message.method, error)
             return Action(ordered=True)
+        finally:
+            hold.release()
 
     # The chain
 
@@ -558,8 +708,12 @@ class ChainJudge:
         *,
         error: bool = False,
         finish: Finish | None = None,
+        regime: Regime | None = None,
     ) -> ChainExecutionResult:
-        return await self._chain.execute(
+        if pending is not None:
+            regime = pending.regime
+        assert regime is not None
+        return await regime.chain.execute(
             event=event,
             phase=phase,
             payload=payload,
@@ -569,7 +723,7 @@ class ChainJudge:
             error=error,
             tools=self._tools.listed,
             finish=finish,
-            ask=self._asker(pending),
+            ask=self._asker(regime, pending),
         )
 
 

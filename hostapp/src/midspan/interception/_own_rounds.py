@@ -43,6 +43,8 @@ class Round:
         method: the request's.
         params: the request's.
         context: where it comes from.
+        strict: whether every state that looks like one of the gateway's must be one. Where the chain asks nobody, it
+            may as well be that of a gateway behind this one.
 
     Attributes:
         params: what the server gets: with its own state and answers, without the gateway's.
@@ -51,7 +53,15 @@ class Round:
         JSONFaultError: it carries a state that was not sealed for it, or too long ago.
     """
 
-    def __init__(self, asking: Asking, method: str, params: dict[str, Any], context: InvocationContext) -> None:
+    def __init__(
+        self,
+        asking: Asking,
+        method: str,
+        params: dict[str, Any],
+        context: InvocationContext,
+        *,
+        strict: bool = True,
+    ) -> None:
         self.params = params
         self._asking = asking
         self._method = method
@@ -59,7 +69,7 @@ class Round:
         self._answers: dict[str, dict[str, Any]] = {}
         state: object = params.get(_STATE)
         if isinstance(state, str) and state.startswith(PREFIX):
-            self._go_on(state)
+            self._go_on(state, strict=strict)
 
     @cached_property
     def _purpose(self) -> list[Any]:
@@ -69,13 +79,15 @@ class Round:
         who = [principal.type, principal.id] if principal is not None else None
         return [who, self._context.server, self._method, digest]
 
-    def _go_on(self, state: str) -> None:
+    def _go_on(self, state: str, *, strict: bool) -> None:
         try:
             kept = self._asking.seal.open(state, self._purpose)
         except ExpiredSealError:
             text = "the time to answer is over; send the request without requestState to be asked again"
             raise JSONFaultError(text, INVALID_PARAMS) from None
         except BrokenSealError:
+            if not strict:
+                return
             raise JSONFaultError("requestState does not belong to this request", INVALID_PARAMS) from None
         self._answers = kept["answers"]
         given: object = self.params.get(_RESPONSES)

@@ -65,20 +65,21 @@ class _Open:
 class Questions:
     """The questions that are with one client's user.
 
-    Args:
-        timeout: seconds in which the user answers.
-
     Attributes:
         possible: whether the client puts forms to its user; its handshake says so.
     """
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self) -> None:
         self.possible = False
-        self._timeout = timeout
         self._open: dict[MessageId, _Open] = {}
 
-    async def ask(self, question: Question, /, *, voice: Voice | None) -> Reply:
+    async def ask(self, question: Question, /, *, voice: Voice | None, timeout: float) -> Reply:
         """Put a question and wait for the answer.
+
+        Args:
+            question: of a handler.
+            voice: with which the client is spoken to.
+            timeout: seconds in which the user answers.
 
         Raises:
             AskError: it cannot be put, or is not answered.
@@ -91,7 +92,7 @@ class Questions:
         opened = self._open[message_id] = _Open(voice.about, asyncio.get_running_loop().create_future())
         untell = voice.hang_up.tell(lambda: opened.fail("the client is gone"))
         try:
-            result = await self._answer_of(message_id, opened, question, voice)
+            result = await self._answer_of(message_id, opened, question, voice, timeout)
         except _NoAnswerError as no_answer:
             raise AskError(question.interceptor, str(no_answer)) from None
         finally:
@@ -100,16 +101,18 @@ class Questions:
             opened.end()
         return reply_of(question, result)
 
-    async def _answer_of(self, message_id: str, opened: _Open, question: Question, voice: Voice) -> object:
+    async def _answer_of(
+        self, message_id: str, opened: _Open, question: Question, voice: Voice, seconds: float
+    ) -> object:
         request = {"jsonrpc": "2.0", "id": message_id, "method": ELICITATION_CREATE, "params": form_of(question)}
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(seconds):
                 await voice.say(write(request))
                 return await opened.answer
         except BrokenPipeError:
             raise _NoAnswerError("the client cannot be reached") from None
         except TimeoutError:
-            reason = f"the user did not answer within {self._timeout:g} s"
+            reason = f"the user did not answer within {seconds:g} s"
             await _take_back(message_id, reason, voice)
             raise _NoAnswerError(reason) from None
         except _NoAnswerError as no_answer:
@@ -119,6 +122,11 @@ class Questions:
         except asyncio.CancelledError:
             await _take_back(message_id, "the request was cancelled", voice)
             raise
+
+    @property
+    def waiting(self) -> bool:
+        """Whether any is with the user."""
+        return bool(self._open)
 
     def take(self, message: Message, fault: str | None) -> bool:
         """Take an answer of the client's. Return whether it was one to a question of the gateway's."""

@@ -113,6 +113,10 @@ class Rounds:
                 parts.append(part)
         return Parts(direction, phase, parts) if parts else None
 
+    def takes_questions(self, direction: Direction) -> bool:
+        """Tell whether the chain may take what a result asks."""
+        return any(self._chain.concerns(kind, "request", direction) for kind in _KINDS)
+
     def may_suspend(self, parts: Parts) -> bool:
         """Tell whether `judge` may have to wait."""
         events = {event for part in parts.parts for event in part.events}

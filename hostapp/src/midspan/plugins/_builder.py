@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from midspan.config import Config, in_scope, load_config
 from midspan.errors import OperatorError, PluginError, each_of, raise_all
@@ -16,6 +18,9 @@ from midspan.plugins._loading import load
 from midspan.plugins._plugin import Plugin
 from midspan.plugins._selection import ChosenInstance, RefusedInstance, Selection, select
 from midspan_sdk import Chain, DefinitionError, MemoryStore, Store
+
+if TYPE_CHECKING:
+    from midspan.locking import LockChecks
 
 
 class Builder:
@@ -31,6 +36,10 @@ class Builder:
         plugin_files: local Python files, each run as a plugin that is enabled (`--plugin-file`).
         gives: what handlers may need of the mount, of `session`, `store`, `tools`, `ask`.
         store: where `store` keeps its values; shared by all servers.
+        before: the builder whose chains run, and whose place this one takes: its store, and the plugins that it has
+            imported, whose code stays as it is until midspan is started anew.
+        locked: is told what is to run before any plugin is imported, and what was built; a lock refuses what differs
+            from it. Plugins are then imported from source, never from bytecode.
 
     Attributes:
         config: the config.
@@ -49,29 +58,38 @@ class Builder:
         plugin_files: Iterable[Path] = (),
         gives: Iterable[str] = (),
         store: Store | None = None,
+        before: Builder | None = None,
+        locked: LockChecks | None = None,
     ) -> None:
         self.config = config if isinstance(config, Config) else load_config(config)
         local = [file_plugin(path) for path in plugin_files]
         found = [*discover(), *local]
         _refuse_taken_ids(found, local)
         wanted = [*plugins, *(info.id for info in local)]
-        self.selection: Selection = select(found, self.config.tables, enable=wanted, block=no_plugins)
+        self.selection: Selection = select(
+            found, self.config.tables, enable=wanted, block=no_plugins, source=self.config.source
+        )
         self._gives = tuple(gives)
-        self._store = store or MemoryStore()
+        self._locked = locked
+        self._verified = locked is None
+        self._store = store or (MemoryStore() if before is None else before._store)
         self._plugins: dict[str, Plugin | PluginError] = {}
+        self._imported: dict[str, Plugin] = {} if before is None else before._all_imported()
         self._instances: dict[str, Instance | OperatorError] = {}
-        self._assemblies: dict[tuple[str, ...], Assembly | tuple[OperatorError, ...]] = {}
+        self._assemblies: dict[tuple[object, ...], Assembly | tuple[OperatorError, ...]] = {}
 
     @property
     def instance_names(self) -> tuple[str, ...]:
         """Names of all instances that are to run, in order."""
         return tuple(one.name for one in (*self.selection.instances, *self.selection.refused))
 
-    def assembly(self, server: str | None = None) -> Assembly:
+    def assembly(self, server: str | None = None, *, after: Assembly | None = None) -> Assembly:
         """Return the chain in front of a server, built when it is first asked for.
 
         Args:
             server: its name; None for a mount that guards no server, which gets every instance, whatever its scope.
+            after: what is in front of it, and whose place this one takes: instances whose plugin and config are the
+                same go on with its sessions.
 
         Raises:
             OperatorError: what the operator asked for cannot be done: an unknown or unusable plugin, a wrong config, a
@@ -79,14 +97,47 @@ class Builder:
         """
         chosen = [one for one in self.selection.instances if server is None or in_scope(server, one.servers)]
         refused = [one for one in self.selection.refused if server is None or in_scope(server, one.servers)]
-        key = tuple(one.name for one in (*chosen, *refused))
+        key = (after, *(one.name for one in (*chosen, *refused)))
         built = self._assemblies.get(key)
         if built is None:
-            built = self._assemblies[key] = self._built(chosen, refused)
-        if isinstance(built, Assembly):
-            return built
-        raise_all(built)
-        raise AssertionError("unreachable")
+            self._verify()
+            with self._imports():
+                built = self._assemblies[key] = self._built(chosen, refused, after)
+        if not isinstance(built, Assembly):
+            raise_all(built)
+            raise AssertionError("unreachable")
+        if self._locked is not None:
+            from midspan.locking import BuiltChain
+
+            chain = BuiltChain(entries=built.chain.entries, instances=built.instances)
+            self._locked.check_chains({self._locked_as(server): chain})
+        return built
+
+    # The lock
+
+    def _verify(self) -> None:
+        """Have the lock look at what is to run, once, before any of it is imported."""
+        if not self._verified and self._locked is not None:
+            self._locked.check_distributions(_contenders(self.selection))
+        self._verified = True
+
+    def _imports(self) -> AbstractContextManager[None]:
+        if self._locked is None:
+            return nullcontext()
+        from midspan.locking import locked_imports
+
+        return locked_imports()
+
+    def _locked_as(self, server: str | None) -> str:
+        """Return the name under which the lock has the chain of a server."""
+        from midspan.locking import ANY_SERVER, EVERY_PLUGIN
+
+        scopes = [one.servers for one in (*self.selection.instances, *self.selection.refused) if one.servers]
+        if server is None:
+            return EVERY_PLUGIN if scopes else ANY_SERVER
+        if server in self.config.servers or any(in_scope(server, scope) for scope in scopes):
+            return server
+        return ANY_SERVER
 
     def instance(self, chosen: ChosenInstance) -> Instance:
         """Return an instance, built when it is first asked for.
@@ -109,7 +160,7 @@ class Builder:
         loaded = self._plugins.get(info.id)
         if loaded is None:
             try:
-                loaded = load(info)
+                loaded = self._imported_before(info) or load(info)
             except PluginError as error:
                 loaded = error
             self._plugins[info.id] = loaded
@@ -117,8 +168,18 @@ class Builder:
             raise loaded
         return loaded
 
+    def _all_imported(self) -> dict[str, Plugin]:
+        now = {plugin: one for plugin, one in self._plugins.items() if isinstance(one, Plugin)}
+        return {**self._imported, **now}
+
+    def _imported_before(self, info: PluginInfo) -> Plugin | None:
+        plugin = self._imported.get(info.id)
+        if plugin is not None and plugin.info.origin != info.origin:
+            raise info.error(f"{plugin.info.origin} is what runs; start midspan anew to take this one")
+        return plugin
+
     def _built(
-        self, chosen: Sequence[ChosenInstance], refused: Sequence[RefusedInstance]
+        self, chosen: Sequence[ChosenInstance], refused: Sequence[RefusedInstance], after: Assembly | None
     ) -> Assembly | tuple[OperatorError, ...]:
         problems = [*self.selection.problems, *(one.problem for one in refused)]
         instances: list[Instance] = []
@@ -128,18 +189,33 @@ class Builder:
             except OperatorError as error:
                 problems += each_of(error)
         observers = [observer for instance in instances for observer in instance.observers]
-        chain = Chain(observers=observers, gives=self._gives, store=self._store, late_sinks=True)
+        chain = Chain(
+            observers=observers,
+            gives=self._gives,
+            store=self._store,
+            late_sinks=True,
+            succeeding=None if after is None else after.chain,
+            fresh=() if after is None else _changed(instances, after.instances),
+        )
         warnings = list(self.selection.warnings)
         for number, instance in enumerate(instances):
             try:
-                _refuse_taken_names(instance, instances[:number])
-                _add(chain, instance)
+                _refuse_taken_names(instance, instances[:number], self.config)
+                _add(chain, instance, self.config)
                 warnings += _checked(chain, instance)
             except PluginError as error:
                 problems.append(error.with_hint(instance.without))
         if problems:
             return tuple(problems)
         return Assembly(chain=chain, instances=tuple(instances), warnings=tuple(warnings))
+
+
+def _contenders(selection: Selection) -> list[PluginInfo]:
+    """Return the plugins that are to run, and all that contend for an id that is to run."""
+    chosen = {one.plugin.id: one.plugin for one in selection.instances}
+    contested = {one.problem.plugin for one in selection.refused if isinstance(one.problem, PluginError)}
+    others = [info for info in selection.plugins if info.id in contested and info.id not in chosen]
+    return [*chosen.values(), *others]
 
 
 def assemble(
@@ -151,6 +227,7 @@ def assemble(
     gives: Iterable[str] = (),
     store: Store | None = None,
     server: str | None = None,
+    locked: LockChecks | None = None,
 ) -> Assembly:
     """Discover, select, load, configure and chain the enabled plugins that are for a server.
 
@@ -162,14 +239,26 @@ def assemble(
         gives: see there.
         store: see there.
         server: the server's name; None for every instance, whatever its scope.
+        locked: as of `Builder`.
 
     Raises:
         OperatorError: see `Builder` and `Builder.assembly`.
     """
     builder = Builder(
-        config=config, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=gives, store=store
+        config=config,
+        plugins=plugins,
+        no_plugins=no_plugins,
+        plugin_files=plugin_files,
+        gives=gives,
+        store=store,
+        locked=locked,
     )
     return builder.assembly(server)
+
+
+def _changed(instances: Sequence[Instance], before: Sequence[Instance]) -> list[str]:
+    """Return the names of the instances that cannot go on with what others of their name kept."""
+    return [one.name for one in instances if not any(one.same_as(other) for other in before)]
 
 
 def _hinted(error: OperatorError, hint: str) -> OperatorError:
@@ -189,20 +278,31 @@ def _refuse_taken_ids(found: Sequence[PluginInfo], local: Sequence[PluginInfo]) 
             raise info.error(f"its id is that of {others[0].origin} too; rename the file")
 
 
-def _refuse_taken_names(instance: Instance, earlier: Sequence[Instance]) -> None:
+def _refuse_taken_names(instance: Instance, earlier: Sequence[Instance], config: Config) -> None:
     """Refuse a wire name that an earlier instance has: names that authors gave are not put after the instance's."""
     owners = {one.name: other.name for other in earlier for one in other.interceptors}
     for name in instance.overrides:
         if name in owners:
             problem = f"its interceptor {name!r} has the same name as one of {owners[name]!r}; enable one of the two"
+            if instance.name in config.tables:
+                problem = str(config.source.error(problem, "plugins", instance.name))
             raise instance.plugin.info.error(problem, instance=instance.name)
 
 
-def _add(chain: Chain, instance: Instance) -> None:
+def _add(chain: Chain, instance: Instance, config: Config) -> None:
     try:
         chain.add(*instance.interceptors, overrides=instance.overrides)
     except DefinitionError as error:
-        raise instance.plugin.info.error(str(error), instance=instance.name) from error
+        raise instance.plugin.info.error(_located(error, instance, config), instance=instance.name) from error
+
+
+def _located(error: DefinitionError, instance: Instance, config: Config) -> str:
+    """Say what cannot be registered; of an override, where it stands."""
+    own = error.interceptor.removeprefix(f"{instance.name}.")
+    settings = config.plugins.get(instance.name)
+    if settings is None or own not in settings.interceptors or error.field != "hooks":
+        return str(error)
+    return str(config.source.error(error.problem, "plugins", instance.name, "interceptors", own, error.field))
 
 
 def _checked(chain: Chain, instance: Instance) -> list[str]:

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import enum
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
@@ -65,6 +65,7 @@ class Deferred:
         notification: whether later ordered messages have to wait for it.
         size: how many bytes it keeps in memory.
         voice: with which the judge speaks to the client meanwhile, or None.
+        over: to be called when the judgement has ended in whatever way, or never begins; more than once does no harm.
     """
 
     action: Coroutine[Any, Any, Action]
@@ -73,6 +74,7 @@ class Deferred:
     notification: bool = False
     size: int = 0
     voice: Voice | None = None
+    over: Callable[[], object] | None = None
 
 
 class Judge(Protocol):
@@ -84,6 +86,10 @@ class Judge(Protocol):
 
     def oversized(self, side: Side, line: OversizedLine) -> Action:
         """Decide on a message that was longer than the limit and is lost."""
+        ...
+
+    def close(self) -> None:
+        """Note that nothing more comes, from either side."""
         ...
 
 
@@ -106,6 +112,9 @@ class PassAll:
             text = "midspan dropped the answer: longer than the limit"
             return Action(forward=write(error_message(outline.id, INTERNAL_ERROR, text)), ordered=True)
         return Action()
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 class Lane:
@@ -177,7 +186,7 @@ class Lane:
                 self._freed.clear()
                 await self._freed.wait()
         except asyncio.CancelledError:
-            deferred.action.close()
+            _drop(deferred)
             raise
         before = self._tail if deferred.ordered else None
         done: asyncio.Event | None = None
@@ -207,7 +216,7 @@ class Lane:
         await self._client.send(line)
 
     def _done(self, deferred: Deferred, task: asyncio.Task[None]) -> None:
-        deferred.action.close()  # a task that was cancelled before it began never came to it
+        _drop(deferred)  # a task that was cancelled before it began never came to it
         self._tasks.discard(task)
         if task in self._talking:
             self._talking.discard(task)
@@ -241,6 +250,12 @@ class Lane:
                 await self._back.send(action.reply)
 
 
+def _drop(deferred: Deferred) -> None:
+    deferred.action.close()
+    if deferred.over is not None:
+        deferred.over()
+
+
 async def _already(action: Action) -> Action:
     return action
 
@@ -253,6 +268,8 @@ async def relay(
     judge: Judge,
 ) -> None:
     """Relay both ways until the server's output ends; the end of the client's input closes the server's.
+
+    The judge is closed in the end.
 
     Raises:
         BrokenPipeError: the client is gone.
@@ -278,4 +295,7 @@ async def relay(
     finally:
         feeding.cancel()
         answering.cancel()
-        await asyncio.gather(feeding, answering, return_exceptions=True)
+        try:
+            await asyncio.gather(feeding, answering, return_exceptions=True)
+        finally:
+            judge.close()

@@ -17,13 +17,18 @@ from midspan.relay._supervised import NEVER, RestartPolicy, Supervised
 _LAST_WORDS: Final = 0.3
 """Seconds for what is still on its way when a signal, or the client's end, stops the gateway."""
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_ENDING: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class _Signals:
-    """Passes signals on to the server, and notes that one came."""
+    """Passes signals on to the server, and notes that one came.
 
-    def __init__(self) -> None:
+    Args:
+        hangup: whether SIGHUP is one of them.
+    """
+
+    def __init__(self, *, hangup: bool) -> None:
+        self._numbers = (*_ENDING, signal.SIGHUP) if hangup else _ENDING
         self.came = asyncio.Event()
         self.early: list[int] = []
         self._server: Connection | None = None
@@ -33,7 +38,7 @@ class _Signals:
         """Catch them. One that was ignored when this process started (`nohup`) stays ignored."""
         loop = asyncio.get_running_loop()
         # Only the main thread hears signals.
-        wanted = _SIGNALS if threading.current_thread() is threading.main_thread() else ()
+        wanted = self._numbers if threading.current_thread() is threading.main_thread() else ()
         numbers = [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]
         for number in numbers:
             loop.add_signal_handler(number, self._on_signal, number)
@@ -78,6 +83,7 @@ async def run_stdio(
     streams: tuple[int, int],
     max_message: int = MAX_LINE,
     restart: RestartPolicy = NEVER,
+    hangup_ends: bool = True,
 ) -> int:
     """Connect to the server, relay, and end with it.
 
@@ -90,6 +96,7 @@ async def run_stdio(
         streams: descriptors of the client's input and output, from `claim_standard_streams`.
         max_message: the longest message in bytes.
         restart: whether to go on with a new server when this one ends.
+        hangup_ends: whether SIGHUP ends the gateway, as SIGTERM and SIGINT do; else it is left to whoever hears it.
 
     Returns:
         The server's exit code, when it is a process; 128 + N when signal N ended it, or the attempt to reach it.
@@ -97,7 +104,7 @@ async def run_stdio(
     Raises:
         ConnectError: there is no connection to the server; the streams are as they were.
     """
-    signals = _Signals()
+    signals = _Signals(hangup=hangup_ends)
     with signals.caught():
         opening = asyncio.create_task(Supervised.open(backend, limit=max_message, policy=restart))
         if not await signals.awaited(opening):

@@ -92,4 +92,6 @@ class Changes:
 
 
 def _changes(folders: Iterable[Path], stop: asyncio.Event) -> AsyncGenerator[object]:
-    return watchfiles.awatch(*folders, recursive=False, watch_filter=None, step=_STEP, stop_event=stop)
+    return watchfiles.awatch(  # pyright: ignore[reportUnknownMemberType] - its types name trio, which is not here
+        *folders, recursive=False, watch_filter=None, step=_STEP, stop_event=stop
+    )

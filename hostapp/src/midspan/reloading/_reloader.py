@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import anyio.to_thread
 
@@ -15,10 +15,13 @@ from midspan.reloading._changes import Changes
 logger = logging.getLogger("midspan.config")
 
 
-class Target(Protocol):
+P = TypeVar("P")
+
+
+class Target(Protocol[P]):
     """What a config is applied to."""
 
-    def prepare(self, config: Config) -> object:
+    def prepare(self, config: Config) -> P:
         """Build and check what the config says, aside. Runs in a worker thread.
 
         Raises:
@@ -26,7 +29,7 @@ class Target(Protocol):
         """
         ...
 
-    async def apply(self, prepared: object) -> str:
+    async def apply(self, prepared: P, /) -> str:
         """Put what was prepared in force. Return what changed, in words.
 
         Raises:
@@ -35,7 +38,7 @@ class Target(Protocol):
         ...
 
 
-class Reloader:
+class Reloader(Generic[P]):
     """Reads a config again when it changes, and applies it when it is good.
 
     Args:
@@ -45,7 +48,7 @@ class Reloader:
         changes: tell when to look.
     """
 
-    def __init__(self, path: Path, source: ConfigSource, target: Target, changes: Changes) -> None:
+    def __init__(self, path: Path, source: ConfigSource, target: Target[P], changes: Changes) -> None:
         self._path = path
         self._source = source
         self._target = target
