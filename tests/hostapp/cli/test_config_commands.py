@@ -335,10 +335,11 @@ def test_path_says_which_of_several_comes_first_and_that_the_working_folder_does
     printed, err = out(["config", "path"], capsys)
     assert printed == f"{tmp_path / 'variable.toml'}\n"
     assert err == (
+        "midspan: warning: ./midspan.toml is not read: midspan reads no config from the working directory; name it "
+        "with --config if it is yours\n"
         "--config        not given\n"
         f"MIDSPAN_CONFIG  {tmp_path / 'variable.toml'}: read\n"
         f"config folder   {home()}: not read, MIDSPAN_CONFIG comes first\n"
-        f"working folder  {tmp_path / 'midspan.toml'}: never read, whoever wrote what is there\n"
     )
     printed, err = out(["config", "path", "--config", "named.toml"], capsys)
     assert printed == "named.toml\n"

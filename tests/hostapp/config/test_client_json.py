@@ -94,7 +94,8 @@ def test_a_text_without_variables_stays_as_it_is(text: str, tmp_path: Path) -> N
         ({"x": "npx"}, 'mcpServers.x: must be an object; accepted: {"mcpServers": {NAME: {...}}}'),
         (
             {"My Server": {"command": "x"}},
-            'mcpServers."My Server": a name takes lower-case letters, digits and hyphens, and starts with a letter',
+            'mcpServers."My Server": a name takes lower-case letters, digits and hyphens, and starts with a letter, '
+            "such as 'my-server'",
         ),
         (
             {"x": {"serverUrl": "http://h/"}},

@@ -171,7 +171,7 @@ def test_a_symbolic_link_stays_one_and_the_file_behind_it_changes(tmp_path: Path
         ("[plugins.policy]\nenabled = 'yes'\n", ":2:1: plugins.policy.enabled: must be true or false"),
         ("[plugins]\npolicy = 3\n", ":2:1: plugins.policy: must be a table"),
         ("[[plugins]]\n", ":1:3: plugins: must be a table"),
-        ("[plugins.policy\n", ":1:16: Expected ']' at the end of a table declaration"),
+        ("[plugins.policy\n", ":1:16: the name of a table is closed by a bracket: [table]"),
     ],
 )
 def test_a_wrong_file_is_refused_and_stays(text: str, problem: str, write: Callable[[str], Path]) -> None:

@@ -96,7 +96,7 @@ def test_a_requirement_of_an_included_file_is_told_by_its_place_there(write: Wri
     ("main", "others", "says"),
     [
         ('include = "b.toml"', {}, 'midspan.toml:1:1: include: must be a list of files, such as ["team.toml", '),
-        ("include = [3]", {}, "midspan.toml:1:12: include[0]: must be a list of files"),
+        ("include = [3]", {}, "midspan.toml:1:12: include[0]: must be the path of a file, in quotes"),
         ('include = ["b.toml"]', {}, "midspan.toml:1:12: include[0]: b.toml cannot be read: No such file or directory"),
         (
             'include = ["*/b.toml"]',
@@ -104,11 +104,11 @@ def test_a_requirement_of_an_included_file_is_told_by_its_place_there(write: Wri
             "midspan.toml:1:12: include[0]: only the last part of a path may have `*`, `?` or `[` in it",
         ),
         ('include = ["${NO_SUCH}/b"]', {}, "midspan.toml:1:12: include[0]: needs the environment variable NO_SUCH"),
-        ('include = ["midspan.toml"]', {}, "midspan.toml:1:12: include[0]: includes a file that includes this one"),
+        ('include = ["midspan.toml"]', {}, "midspan.toml:1:12: include[0]: includes this file itself; leave it out"),
         (
             'include = ["b.toml"]',
             {"b.toml": 'include = ["midspan.toml"]'},
-            "b.toml:1:12: include[0]: includes a file that includes this one",
+            "b.toml:1:12: include[0]: midspan.toml includes this file; one of the two cannot include the other",
         ),
         (
             'include = ["b.toml", "b.toml"]',

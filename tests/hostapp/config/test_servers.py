@@ -96,11 +96,11 @@ GOES_WITH_COMMAND = "3:1: servers.x.{}: goes with `command`; this server has a `
 GOES_WITH_URL = "3:1: servers.x.{}: goes with `url`; this server has a `command`"
 WRONG_FILES = [
     ("[servers]\nx = 3\n", "2:1: servers.x: must be a table"),
-    ("servers = 3\n", "1:1: servers: must be a table"),
+    ("servers = 3\n", "1:1: servers: must be a table: [servers.<name>]"),
     ("[server.x]\n", "1:2: server: unknown key; did you mean 'servers'?"),
     (
         "[servers.Files]\ncommand = 'x'\n",
-        "1:10: servers.Files: a name takes lower-case letters, digits and hyphens, and starts with a letter",
+        "1:10: servers.Files: a name takes lower-case letters, digits and hyphens, and starts with a letter, such as 'files'",
     ),
     ("[servers.x]\ncomand = 'x'\n", "2:1: servers.x.comand: unknown key; did you mean 'command'?"),
     (

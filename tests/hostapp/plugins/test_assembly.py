@@ -267,7 +267,7 @@ def test_without_a_policy_everything_stays_as_the_author_declared_it(build: Asse
         ),
         (
             "[plugins.guard.interceptors.check]\nhooks = [{ events = ['prompts/*'], phase = 'request' }]",
-            "interceptor 'guard.check': hooks: may only narrow; 'prompts/*' in the request phase is outside",
+            "plugins.guard.interceptors.check.hooks: may only narrow; 'prompts/*' in the request phase is outside",
         ),
     ],
 )

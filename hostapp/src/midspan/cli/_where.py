@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from midspan.cli._output import echo, print_warning
-from midspan.config import CONFIG_NAME, CONFIG_VARIABLE, find_config, read_source, user_config
+from midspan.config import CONFIG_VARIABLE, find_config, read_source, user_config
 from midspan.errors import ConfigError
 
 
@@ -52,6 +52,3 @@ def _places(named: Path | None) -> Iterator[tuple[str, str]]:
         yield "config folder", f"{user}: not read, {'--config' if named is not None else CONFIG_VARIABLE} comes first"
     else:
         yield "config folder", f"{user}: {'read' if user.exists() else 'no such file'}"
-    here = Path.cwd() / CONFIG_NAME
-    if here.exists() and not any(path is not None and path.resolve() == here.resolve() for path in (named, user)):
-        yield "working folder", f"{here}: never read, whoever wrote what is there"
