@@ -80,7 +80,9 @@ def guard(fake_distribution: Install) -> None:
     """Install a plugin whose config has keys of all kinds, one that has none, and two that cannot be used."""
     fake_distribution("midspan-guard", plugins={"guard": "fake_full_guard"}, modules={"fake_full_guard": GUARD})
     fake_distribution("midspan-bare", plugins={"bare": "fake_bare"}, modules={"fake_bare": BARE})
-    fake_distribution("midspan-lame", plugins={"lame": "fake_lame"}, modules={"fake_lame": "import nowhere_to_be_found"})
+    fake_distribution(
+        "midspan-lame", plugins={"lame": "fake_lame"}, modules={"fake_lame": "import nowhere_to_be_found"}
+    )
     source = (
         "from collections.abc import Callable\nfrom midspan_sdk import hookimpl\n"
         "from pydantic import BaseModel\n"
@@ -135,9 +137,7 @@ def test_init_replaces_no_file_unless_it_must_and_keeps_it_then(
     file = tmp_path / "midspan.toml"
     file.write_text("# mine\n")
     _, err = out(["config", "init", "--output", str(file)], capsys, code=2)
-    assert err == (
-        f"midspan: error: {file}: is there already; --force replaces it, and keeps it as midspan.toml.bak\n"
-    )
+    assert err == (f"midspan: error: {file}: is there already; --force replaces it, and keeps it as midspan.toml.bak\n")
     assert file.read_text() == "# mine\n"
     printed, _ = out(["config", "init", "--output", str(file), "--force"], capsys)
     backup = tmp_path / "midspan.toml.bak"
@@ -178,7 +178,7 @@ def test_init_says_of_each_plugin_and_key_what_it_is(guard: None, capsys: pytest
     for lines in (
         "[plugins.bare]\nenabled = false\n\n",
         "# What is denied; more than one line. (list of texts, required)\n#words = [",
-        "# What it says. (text, default)\n#spoken = \"a \\\"quoted\\\"\\nword \\u007f \\\\ é\"\n",
+        '# What it says. (text, default)\n#spoken = "a \\"quoted\\"\\nword \\u007f \\\\ é"\n',
         '#made = ["x"]\n',
         '#known = { "a b" = [1, { d = true }] }\n',
         '#spelt-otherwise = "x"\n',
@@ -248,7 +248,10 @@ def test_each_line_that_init_comments_out_is_a_key_of_its_table(
             continue
         one = [*lines[:number], lines[number].removeprefix("#"), *lines[number + 1 :]]
         wrong = [error.message for error in validator.iter_errors(tomllib.loads("\n".join(one)))]
-        assert [message for message in wrong if "is a required property" not in message] == [], (lines[number], required)
+        assert [message for message in wrong if "is a required property" not in message] == [], (
+            lines[number],
+            required,
+        )
 
 
 def test_nothing_changes_when_defaults_are_no_longer_commented_out(
@@ -293,7 +296,9 @@ def test_schema_with_plugins_leaves_out_those_that_cannot_be_used_and_says_so(
     assert set(found["properties"]["plugins"]["properties"]) >= {"audit", "guard", "policy", "secrets"}
     assert "odd" not in found["properties"]["plugins"]["properties"]
     first, second = err.splitlines()
-    assert first.startswith("midspan: warning: plugin 'lame' (midspan-lame 1.0): cannot be imported: ModuleNotFoundError")
+    assert first.startswith(
+        "midspan: warning: plugin 'lame' (midspan-lame 1.0): cannot be imported: ModuleNotFoundError"
+    )
     assert first.endswith("; left out")
     assert second.startswith("midspan: warning: plugin 'odd' (midspan-odd 1.0): its config cannot be described: ")
     assert "hunter2" not in file.read_text("utf-8")

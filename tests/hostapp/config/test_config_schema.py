@@ -188,7 +188,10 @@ def test_every_key_of_a_table_says_what_it_means() -> None:
 KEYS = sorted({key for table in SCHEMA["$defs"].values() for key in table.get("properties", {})})
 WORDS = ["active", "audit", "both", "debug", "error", "json", "request", "result", "x", "5s", "0.25s", "7ms", "3MiB"]
 SCALARS = (
-    st.booleans() | st.integers(-(2**33), 2**33) | st.sampled_from(WORDS) | st.from_regex(r"[0-9]{1,3}(ms|s)", fullmatch=True)
+    st.booleans()
+    | st.integers(-(2**33), 2**33)
+    | st.sampled_from(WORDS)
+    | st.from_regex(r"[0-9]{1,3}(ms|s)", fullmatch=True)
 )
 VALUES = st.recursive(
     SCALARS,

@@ -217,7 +217,7 @@ def _problem(detail: ErrorDetails, model: type[BaseModel]) -> str:
         accepted = type_text(field.annotation) if field else "list"
         return f"{_MUST_BE}a {accepted}" if accepted.startswith("list") else LIST
     if kind == "dict_type" and field is not None and _holds_tables(field.annotation):
-        return f"{TABLE}: [{keys[-1]}.<name>]"
+        return f"{TABLE}: [{keys[-1]}.<name>]" if len(keys) == 1 else f"{TABLE} of tables"
     sentence = in_words(kind, detail["msg"], detail.get("ctx", _NOTHING))
     if kind in KINDS_OF_LITERALS:
         return sentence + _nearest(detail["input"], sentence)

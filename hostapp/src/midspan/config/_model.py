@@ -31,7 +31,9 @@ def _pattern(text: str) -> str:
     return text
 
 
-ServerPattern = Annotated[StrictStr, AfterValidator(_pattern), Field(json_schema_extra={"pattern": f"^{PATTERN.pattern}$"})]
+ServerPattern = Annotated[
+    StrictStr, AfterValidator(_pattern), Field(json_schema_extra={"pattern": f"^{PATTERN.pattern}$"})
+]
 Scope = Annotated[list[ServerPattern], Field(min_length=1)]
 
 

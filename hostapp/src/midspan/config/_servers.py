@@ -107,9 +107,7 @@ class ConnectionTable(Table):
     )
     cwd: Annotated[StrictStr, _text(folder), _looks(FOLDER_PATTERN)] | None = None
     transport: Transport = "http"
-    headers: Annotated[dict[_FieldName, _FieldValue], _names(field_names)] = Field(
-        default_factory=dict, repr=False
-    )
+    headers: Annotated[dict[_FieldName, _FieldValue], _names(field_names)] = Field(default_factory=dict, repr=False)
 
     @field_validator("args", "env", "cwd", "restart", mode="before", check_fields=False)
     @classmethod

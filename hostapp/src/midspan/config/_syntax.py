@@ -13,7 +13,9 @@ from typing import Final
 _TEXT_OPEN: Final = "a text is not closed: put the same quote behind it as before it, on the same line"
 _BACKSLASH: Final = r"a backslash in a text is written \\; or put the text in single quotes"
 _CONTROL: Final = "has a control character, which TOML takes in no place but a text, as \\u0000"
-_TAKEN: Final = re.compile(r"Cannot (declare|mutate immutable namespace|redefine namespace) (?P<keys>\(.*\))(?: twice)?")
+_TAKEN: Final = re.compile(
+    r"Cannot (declare|mutate immutable namespace|redefine namespace) (?P<keys>\(.*\))(?: twice)?"
+)
 _TWICE_INLINE: Final = re.compile(r"Duplicate inline table key (?P<key>'.*'|\".*\")")
 
 _SENTENCES: Final = {

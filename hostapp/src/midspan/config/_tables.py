@@ -85,7 +85,9 @@ def _table(source: ConfigSource, name: str, value: object) -> PluginTable:
         raise source.error("must be true or false", *place, "enabled")
     if use is not None and not (isinstance(use, str) and NAME.fullmatch(use)):
         raise source.error('must be the id of a plugin, for example "policy"', *place, "use")
-    if distribution is not None and not (isinstance(distribution, str) and re.search(DISTRIBUTION_PATTERN, distribution)):
+    if distribution is not None and not (
+        isinstance(distribution, str) and re.search(DISTRIBUTION_PATTERN, distribution)
+    ):
         raise source.error('must be the name of a distribution, for example "midspan-pii"', *place, "distribution")
     servers = _servers(source, table.get("servers"), *place, "servers")
     return PluginTable(enabled=enabled, use=use, distribution=distribution, servers=servers)

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import importlib_metadata
 import pluggy
+import pydantic
 
 from midspan.errors import one_line
 
 _AROUND = tuple(
     str(Path(str(module)).parent)
-    for module in (__file__, importlib.__file__, importlib_metadata.__file__, pluggy.__file__)
+    for module in (__file__, importlib.__file__, importlib_metadata.__file__, pluggy.__file__, pydantic.__file__)
 )
 """Folders whose frames stand between the host and a plugin's code."""
 
