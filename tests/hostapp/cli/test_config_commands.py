@@ -226,7 +226,7 @@ def test_all_that_init_comments_out_is_valid_once_it_is_not(
     file = tmp_path / "midspan.toml"
     file.write_text(text, "utf-8")
     config = load_config(file)
-    assert {name for name in config.servers} == {"files", "search"}
+    assert set(config.servers) == {"files", "search"}
     for server in config.servers:
         config.server(server)
     # The placeholders of required keys are values that the plugin's model takes.

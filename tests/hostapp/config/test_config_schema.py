@@ -21,10 +21,10 @@ from midspan.errors import OperatorError
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = config_schema()
-VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+VALIDATOR: Any = jsonschema.Draft202012Validator(SCHEMA)
 
 
-def problems(text: str, validator: jsonschema.Draft202012Validator = VALIDATOR) -> list[str]:
+def problems(text: str, validator: Any = VALIDATOR) -> list[str]:
     return [error.message for error in validator.iter_errors(tomllib.loads(text))]
 
 
@@ -169,7 +169,8 @@ def test_defaults_are_as_the_file_has_them() -> None:
         for key, schema in table.get("properties", {}).items():
             if "default" in schema:
                 whole = {"$defs": SCHEMA["$defs"], **schema}
-                assert list(jsonschema.Draft202012Validator(whole).iter_errors(schema["default"])) == [], key
+                validator: Any = jsonschema.Draft202012Validator(whole)
+                assert list(validator.iter_errors(schema["default"])) == [], key
 
 
 def test_every_key_of_a_table_says_what_it_means() -> None:
@@ -252,7 +253,7 @@ class Guard(BaseModel):
     strict: StrictBool = False
 
 
-WITH_PLUGINS = jsonschema.Draft202012Validator(config_schema({"guard": Guard}))
+WITH_PLUGINS: Any = jsonschema.Draft202012Validator(config_schema({"guard": Guard}))
 
 
 def test_a_plugins_own_config_is_described_in_its_table_and_in_those_that_use_it() -> None:

@@ -100,7 +100,8 @@ WRONG_FILES = [
     ("[server.x]\n", "1:2: server: unknown key; did you mean 'servers'?"),
     (
         "[servers.Files]\ncommand = 'x'\n",
-        "1:10: servers.Files: a name takes lower-case letters, digits and hyphens, and starts with a letter, such as 'files'",
+        "1:10: servers.Files: a name takes lower-case letters, digits and hyphens, and starts with a letter, such as "
+        "'files'",
     ),
     ("[servers.x]\ncomand = 'x'\n", "2:1: servers.x.comand: unknown key; did you mean 'command'?"),
     (

@@ -29,8 +29,8 @@ _OF_KIND: Final = {
     "search": ("url", "transport", "headers"),
 }
 _EVERY_PLUGIN: Final = (
-    'Plugins. Each table may also hold mode = "audit" (record what it would do, and block nothing), servers = ["prod-*"] '
-    "(guard these only), fail_open, priority and timeout, as far as what it brings takes them."
+    'Plugins. Each table may also hold mode = "audit" (record what it would do, and block nothing), '
+    'servers = ["prod-*"] (guard these only), fail_open, priority and timeout, as far as what it brings takes them.'
 )
 _EXAMPLES: Final[Mapping[str, Any]] = {
     "ask_timeout": "5m",
@@ -157,13 +157,13 @@ def _header(place: Path | None) -> Iterator[str]:
             + (", where midspan looks for it." if looked_for else "; name it with --config, or MIDSPAN_CONFIG.")
         )
     yield from _prose(
-        "`midspan check` tells whether all is well, `midspan config path` which file is read. For editors, `midspan config "
-        "schema --plugins --output FILE` writes what may stand here; `#:schema FILE` as the first line names it."
+        "`midspan check` tells whether all is well, `midspan config path` which file is read. For editors, "
+        "`midspan config schema --plugins --output FILE` writes what may stand here; `#:schema FILE` as the first line names it."
     )
     yield "#"
     yield from _prose(
-        "A line `#key = value` is a key that is commented out, with its default or an example: take the `#` away to set "
-        "it. Texts may hold ${NAME} or ${NAME:-default}, from the environment."
+        "A line `#key = value` is a key that is commented out, with its default or an example: take the `#` away to "
+        "set it. Texts may hold ${NAME} or ${NAME:-default}, from the environment."
     )
 
 

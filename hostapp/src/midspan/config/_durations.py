@@ -8,8 +8,8 @@ from decimal import Decimal
 _DURATION = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,9})?)\s*(?P<unit>ms|s|m|h)", re.ASCII)
 _MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 PATTERN = r"^\s*([0-9]{1,9}(\.0{1,9})?\s*ms|[0-9]{1,9}(\.[0-9]{1,3}0{0,6})?\s*s|[0-9]{1,9}(\.[0-9]{1,9})?\s*[mh])\s*$"
-"""What a duration looks like, as far as a JSON Schema can tell: that it is above zero, and how many decimals a minute may
-have, it cannot."""
+"""What a duration looks like, as far as a JSON Schema can tell: that it is above zero, and how many decimals a minute
+may have, it cannot."""
 
 FORM = 'a duration with its unit, such as "250ms", "1.5s" or "2m"'
 

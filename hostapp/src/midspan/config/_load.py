@@ -118,6 +118,7 @@ def validated(source: ConfigSource, environ: Mapping[str, str] | None = None) ->
         tables = plugin_tables(source)
     except ConfigError as error:
         problems.append(error)
+    data: dict[str, Any] = {}
     try:
         data = _own_texts_filled(source, os.environ if environ is None else environ)
         settings = Settings.model_validate(data)

@@ -1,7 +1,7 @@
 """The JSON Schema of midspan.toml, for editors: what the file accepts, not what the models hold after reading.
 
-pydantic says what the models take; what it cannot know is put in here: that TOML has no null, that `${NAME}` may stand in
-the place of a value that is checked once it is replaced, that a server has a `command` or a `url`, and what keys mean.
+pydantic says what the models take; what it cannot know is put in here: that TOML has no null, that `${NAME}` may stand
+in the place of a value that is checked once it is replaced, that a server has a `command` or a `url`, what keys mean.
 """
 
 from __future__ import annotations

@@ -23,7 +23,9 @@ _SENTENCES: Final = {
     "Escaped character is not a Unicode scalar value": "a \\u in a text names no character",
     "Expected '=' after a key in a key/value pair": "a key is followed by = and its value: key = value",
     "Expected ']' at the end of a table declaration": "the name of a table is closed by a bracket: [table]",
-    "Expected ']]' at the end of an array declaration": "the name of a list of tables is closed by two brackets: [[table]]",
+    "Expected ']]' at the end of an array declaration": (
+        "the name of a list of tables is closed by two brackets: [[table]]"
+    ),
     "Expected newline or end of document after a statement": (
         "something stands behind a value; write one key = value in a line, and texts in quotes"
     ),
