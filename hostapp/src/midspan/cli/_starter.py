@@ -158,7 +158,8 @@ def _header(place: Path | None) -> Iterator[str]:
         )
     yield from _prose(
         "`midspan check` tells whether all is well, `midspan config path` which file is read. For editors, "
-        "`midspan config schema --plugins --output FILE` writes what may stand here; `#:schema FILE` as the first line names it."
+        "`midspan config schema --plugins --output FILE` writes what may stand here; "
+        "`#:schema FILE` as the first line names it."
     )
     yield "#"
     yield from _prose(
