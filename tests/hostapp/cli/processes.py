@@ -58,6 +58,7 @@ class Client:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
+        self.process = process
         self._to, self._from = process.stdin, process.stdout
 
     async def call(self, line: bytes) -> dict[str, Any]:
@@ -98,6 +99,16 @@ class Served:
     def paths(self) -> list[str]:
         """The paths of its endpoints."""
         return ["/" + url.split("/", 3)[3] for url in self.urls]
+
+    async def status(self, path: str) -> int:
+        """Begin a session, and return the status of the answer."""
+        authority = self.urls[0].split("/")[2]
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(authority.rpartition(":")[2]))
+        try:
+            line = request(0, "initialize", INITIALIZE)
+            return (await Connection(reader, writer, authority).send("POST", line, path=path)).status
+        finally:
+            writer.close()
 
     async def call(self, path: str, line: bytes, **fields: str) -> Any:
         """Post a request in a session of its own and return the answer."""

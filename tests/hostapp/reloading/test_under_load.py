@@ -15,6 +15,7 @@ import pytest
 from tests.hostapp.cli.processes import INITIALIZE, Served, serving, table
 from tests.hostapp.http.wire import Connection
 from tests.hostapp.relay.harness import request, server_command
+from tests.hostapp.reloading.logs import log_line
 
 pytestmark = pytest.mark.anyio
 
@@ -113,17 +114,6 @@ def config(number: int, server: str, *, bad: bool) -> str:
     return f"{server}\n{plugins}\n[plugins.counting]\nenabled = true\n"
 
 
-async def log_line(served: Served, *words: str) -> str:
-    """Read the log until a line has one of the words."""
-    assert served.process.stderr is not None
-    while True:
-        line = (await served.process.stderr.readline()).decode().rstrip()
-        assert line, "midspan has ended"
-        assert "Traceback" not in line
-        if any(word in line for word in words):
-            return line
-
-
 async def test_no_call_is_lost_none_is_judged_by_two_chains_and_sessions_go_on(tmp_path: Path) -> None:
     for name, source in (("marking", MARKING), ("counting", COUNTING)):
         await anyio.Path(tmp_path / f"{name}.py").write_text(source)
@@ -156,7 +146,7 @@ async def test_no_call_is_lost_none_is_judged_by_two_chains_and_sessions_go_on(t
         for number in range(1, SWAPS + 1):
             await progress.reached(progress.calls + CALLS // (SWAPS + 1) // 2)
             await file.write_text(config(number, server, bad=number in BAD))
-            line = await log_line(served, "was read again", "is not applied")
+            line = await log_line(served.process, "was read again", "is not applied")
             assert ("is not applied" in line) == (number in BAD), line
             if number not in BAD:
                 assert "files: ~" not in line

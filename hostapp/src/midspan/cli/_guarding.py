@@ -163,6 +163,7 @@ class Guarding:
         ended = [] if self._front is None else self._reseat(self._front, before, plan)
         self._plan = plan
         self._logs.follow(plan.config, plan.builder.selection)
+        _tell_news(before, plan)
         self._later(self._drain(retired, ended, before))
         return said(before.guards, plan.guards)
 
@@ -206,3 +207,13 @@ class Guarding:
         self._ending.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("what an earlier config had open could not be closed", exc_info=error)
+
+
+def _tell_news(before: Plan, plan: Plan) -> None:
+    """Log what an operator is told at a start, where it is new."""
+    for warning in plan.guards.warnings:
+        if warning not in before.guards.warnings:
+            logger.warning("%s", warning)
+    for server in plan.guards.refused:
+        if plan.refusal(server) != before.refusal(server):
+            logger.error("server %r is not served: %s", server, plan.refusal(server))
