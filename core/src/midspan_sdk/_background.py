@@ -46,6 +46,7 @@ class Worker(Generic[T]):
         self.name = name
         self.dropped = 0
         self.failed = 0
+        self._about = {"interceptor": name}
         self._work = work
         self._max_items = max_items
         self._max_bytes = max_bytes
@@ -59,7 +60,7 @@ class Worker(Generic[T]):
         if self._ended or len(self._queue) >= self._max_items or (self._queue and self._bytes + size > self._max_bytes):
             self.dropped += 1
             if self.dropped & (self.dropped - 1) == 0:  # 1, 2, 4, 8 ...: loud at first, never a flood
-                logger.warning("%s: queue full, %d dropped so far", self.name, self.dropped)
+                logger.warning("%s: queue full, %d dropped so far", self.name, self.dropped, extra=self._about)
             return False
         self._queue.append((item, size))
         self._bytes += size
@@ -96,9 +97,9 @@ class Worker(Generic[T]):
             self.failed += 1
             if _speaks_for_itself(error):
                 cause = error.__cause__ if isinstance(error, InvocationError) else None
-                logger.error("%s failed: %s", self.name, error, exc_info=cause)
+                logger.error("%s failed: %s", self.name, error, exc_info=cause, extra=self._about)
             else:
-                logger.exception("%s failed", self.name)
+                logger.exception("%s failed", self.name, extra=self._about)
 
 
 def _speaks_for_itself(error: BaseException) -> bool:

@@ -491,6 +491,7 @@ class Chain:
                     observer.name,
                     failure,
                     exc_info=None if isinstance(failure, MidspanError | TimeoutError) else failure,
+                    extra={"interceptor": observer.name},
                 )
                 if result.aborted_at is None:
                     _block_unrecorded(result, observer)
@@ -573,7 +574,8 @@ class Chain:
                 await entries.connection.aclose()
         for worker in self._workers.values():
             if worker.dropped or worker.failed:
-                logger.warning("%s: %d dropped, %d failed", worker.name, worker.dropped, worker.failed)
+                about = {"interceptor": worker.name}
+                logger.warning("%s: %d dropped, %d failed", worker.name, worker.dropped, worker.failed, extra=about)
 
 
 def _block_unrecorded(result: ChainExecutionResult, observer: Observer) -> None:

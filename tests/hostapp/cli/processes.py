@@ -30,7 +30,9 @@ def table(name: str, command: Sequence[str], more: str = "") -> str:
 
 
 @asynccontextmanager
-async def midspan(*arguments: str, **variables: str) -> AsyncGenerator[asyncio.subprocess.Process]:
+async def midspan(
+    *arguments: str, patience: float = PATIENCE, **variables: str
+) -> AsyncGenerator[asyncio.subprocess.Process]:
     """Start a command, and leave nothing of it behind."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "midspan", *arguments),
@@ -40,7 +42,7 @@ async def midspan(*arguments: str, **variables: str) -> AsyncGenerator[asyncio.s
         env={**os.environ, **variables},
     )
     try:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(patience):
             yield process
     finally:
         if process.returncode is None:
@@ -56,6 +58,7 @@ class Client:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
+        self.process = process
         self._to, self._from = process.stdin, process.stdout
 
     async def call(self, line: bytes) -> dict[str, Any]:
@@ -67,7 +70,7 @@ class Client:
 @asynccontextmanager
 async def running(*arguments: str, **variables: str) -> AsyncGenerator[Client]:
     """Run `midspan run`, and see it end well after its client."""
-    async with midspan("run", *arguments, **variables) as process:
+    async with midspan("run", *arguments, patience=PATIENCE, **variables) as process:
         yield Client(process)
         assert process.stdin is not None
         process.stdin.close()
@@ -76,7 +79,7 @@ async def running(*arguments: str, **variables: str) -> AsyncGenerator[Client]:
 
 async def mistake(*arguments: str, client: bytes = b"", **variables: str) -> tuple[str, bytes]:
     """Run a command that is the operator's mistake; return its one line, and what the client got."""
-    async with midspan(*arguments, **variables) as process:
+    async with midspan(*arguments, patience=PATIENCE, **variables) as process:
         out, err = await process.communicate(client)
         assert process.returncode == 2, err
         (line,) = (line for line in err.decode().splitlines() if "relay only" not in line)
@@ -97,6 +100,16 @@ class Served:
         """The paths of its endpoints."""
         return ["/" + url.split("/", 3)[3] for url in self.urls]
 
+    async def status(self, path: str) -> int:
+        """Begin a session, and return the status of the answer."""
+        authority = self.urls[0].split("/")[2]
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(authority.rpartition(":")[2]))
+        try:
+            line = request(0, "initialize", INITIALIZE)
+            return (await Connection(reader, writer, authority).send("POST", line, path=path)).status
+        finally:
+            writer.close()
+
     async def call(self, path: str, line: bytes, **fields: str) -> Any:
         """Post a request in a session of its own and return the answer."""
         authority = self.urls[0].split("/")[2]
@@ -115,9 +128,11 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(*arguments: str, endpoints: int = 1, **variables: str) -> AsyncGenerator[Served]:
+async def serving(
+    *arguments: str, endpoints: int = 1, patience: float = PATIENCE, **variables: str
+) -> AsyncGenerator[Served]:
     """Run `midspan serve`, and see it end well after SIGTERM."""
-    async with midspan("serve", "--port", "0", *arguments, **variables) as process:
+    async with midspan("serve", "--port", "0", *arguments, patience=patience, **variables) as process:
         assert process.stderr is not None
         lines: list[str] = []
         while sum("serving" in line for line in lines) < endpoints:

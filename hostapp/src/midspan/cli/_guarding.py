@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from midspan.cli._guards import Guards
+from midspan.cli._logs import LogChoice
 from midspan.cli._plan import Plan, paths_of, servers_of
 from midspan.cli._said import said
 from midspan.cli._server import ServerChoice, towards_clients
@@ -32,19 +33,22 @@ class Guarding:
         choice: what the command line says of the servers.
         build: makes a builder for a config, after the one whose chains run.
         config: the config at the start.
+        logs: what the command line says of the log.
 
     Raises:
         OperatorError: the config cannot be used.
     """
 
-    def __init__(self, choice: ServerChoice, build: Build, config: Config) -> None:
+    def __init__(self, choice: ServerChoice, build: Build, config: Config, logs: LogChoice) -> None:
         self._choice = choice
+        self._logs = logs
         self._build = build
         self._front: Front | None = None
         self._running: Running | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._plan: Plan | None = None
         self._plan = self.prepare(config)
+        self._logs.follow(config, self._plan.builder.selection)
 
     @property
     def gateways(self) -> Mapping[str, Gateway]:
@@ -158,6 +162,8 @@ class Guarding:
         ]
         ended = [] if self._front is None else self._reseat(self._front, before, plan)
         self._plan = plan
+        self._logs.follow(plan.config, plan.builder.selection)
+        _tell_news(before, plan)
         self._later(self._drain(retired, ended, before))
         return said(before.guards, plan.guards)
 
@@ -201,3 +207,13 @@ class Guarding:
         self._ending.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("what an earlier config had open could not be closed", exc_info=error)
+
+
+def _tell_news(before: Plan, plan: Plan) -> None:
+    """Log what an operator is told at a start, where it is new."""
+    for warning in plan.guards.warnings:
+        if warning not in before.guards.warnings:
+            logger.warning("%s", warning)
+    for server in plan.guards.refused:
+        if plan.refusal(server) != before.refusal(server):
+            logger.error("server %r is not served: %s", server, plan.refusal(server))

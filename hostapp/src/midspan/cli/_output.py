@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
 
 import click
 
@@ -19,12 +21,32 @@ def echo(text: str, *, err: bool = False) -> None:
 
 def print_error(message: str) -> None:
     """Print the operator's mistake: one line on stderr."""
-    echo(f"{click.style('midspan: error:', fg='red', bold=True)} {one_line(message)}", err=True)
+    _say("error", "red", message)
 
 
 def print_warning(message: str) -> None:
     """Print what the operator may have meant otherwise: one line on stderr."""
-    echo(f"{click.style('midspan: warning:', fg='yellow', bold=True)} {one_line(message)}", err=True)
+    _say("warning", "yellow", message)
+
+
+def print_notice(message: str) -> None:
+    """Print what a command does: one line on stderr."""
+    if not _as_record("info", message):
+        echo(f"midspan: {one_line(message)}", err=True)
+
+
+def _say(level: Literal["error", "warning"], colour: str, message: str) -> None:
+    if not _as_record(level, message):
+        echo(f"{click.style(f'midspan: {level}:', fg=colour, bold=True)} {one_line(message)}", err=True)
+
+
+def _as_record(level: Literal["info", "warning", "error"], message: str) -> bool:
+    """Write a line of JSON, where those are written."""
+    logs = sys.modules.get("midspan.logs")
+    if logs is None or not logs.writes_json():
+        return False
+    logs.emit(level, one_line(message))
+    return True
 
 
 def print_table(
@@ -69,4 +91,4 @@ def _cell(
 
 def print_relay_only() -> None:
     """Say that nothing acts on messages."""
-    click.echo("midspan: relay only, no interceptor is enabled", err=True)
+    print_notice("relay only, no interceptor is enabled")

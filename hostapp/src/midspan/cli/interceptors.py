@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from midspan.cli._logs import LogChoice, log_options
 from midspan.cli._options import lock_of, plugin_options
 from midspan.cli._output import print_warning
 from midspan.cli._over_stdio import over_stdio
@@ -18,12 +19,14 @@ def interceptors() -> None:
 
 @interceptors.command()
 @plugin_options
+@log_options
 def serve(
     config: Path | None,
     plugins: tuple[str, ...],
     no_plugins: tuple[str, ...],
     plugin_files: tuple[Path, ...],
     locked: bool,
+    logs: LogChoice,
 ) -> None:
     """Serve the enabled plugins' interceptors to another host's chain, over stdio.
 
@@ -33,10 +36,10 @@ def serve(
 
     def answer(streams: tuple[int, int]) -> int:
         from midspan.config import load_config
-        from midspan.plugins import assemble
+        from midspan.plugins import Builder
 
         settings = load_config(config)
-        assembly = assemble(
+        builder = Builder(
             config=settings,
             plugins=plugins,
             no_plugins=no_plugins,
@@ -44,6 +47,8 @@ def serve(
             gives=("session", "store"),
             locked=lock_of(settings.source, locked),
         )
+        logs.follow(settings, builder.selection)
+        assembly = builder.assembly()
         # Imported after the plugins: the MCP SDK takes a second, and the operator's mistakes are told before.
         import anyio
 

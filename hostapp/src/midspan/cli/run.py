@@ -11,6 +11,7 @@ import click
 
 from midspan.cli._following import building, reloading, tell
 from midspan.cli._guarding import Guarding
+from midspan.cli._logs import LogChoice, log_options
 from midspan.cli._options import plugin_options
 from midspan.cli._output import print_relay_only
 from midspan.cli._over_stdio import over_stdio
@@ -21,6 +22,7 @@ from midspan.errors import OperatorError
 @click.command(context_settings={"allow_interspersed_args": False})
 @server_options
 @plugin_options
+@log_options
 def run(
     config: Path | None,
     plugins: tuple[str, ...],
@@ -28,6 +30,7 @@ def run(
     plugin_files: tuple[Path, ...],
     locked: bool,
     choice: ServerChoice,
+    logs: LogChoice,
 ) -> None:
     """Guard an MCP server for the client that started this command, over stdio.
 
@@ -51,7 +54,7 @@ def run(
         from midspan.config import load_config
 
         build = building(plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, locked=locked)
-        guarding = Guarding(choice, build, load_config(config))
+        guarding = Guarding(choice, build, load_config(config), logs)
         tell(guarding.plan, choice)
         return _run(_relay(streams, guarding))
 

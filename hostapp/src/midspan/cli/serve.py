@@ -11,7 +11,9 @@ import click
 
 from midspan.cli._following import building, reloading, tell
 from midspan.cli._guarding import Guarding
+from midspan.cli._logs import LogChoice, log_options
 from midspan.cli._options import plugin_options
+from midspan.cli._output import print_notice
 from midspan.cli._server import ServerChoice, server_options
 from midspan.errors import OperatorError
 
@@ -38,6 +40,7 @@ _BACKLOG = 2048
     "--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="Accept requests from this origin's pages."
 )
 @plugin_options
+@log_options
 def serve(
     config: Path | None,
     plugins: tuple[str, ...],
@@ -50,6 +53,7 @@ def serve(
     hosts: tuple[str, ...],
     origins: tuple[str, ...],
     choice: ServerChoice,
+    logs: LogChoice,
 ) -> None:
     """Guard MCP servers for clients that speak streamable HTTP, at http://HOST:PORT/mcp.
 
@@ -69,7 +73,7 @@ def serve(
     choice.check()
     settings = load_config(config)
     build = building(plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, locked=locked)
-    guarding = Guarding(choice, build, settings)
+    guarding = Guarding(choice, build, settings, logs)
     tell(guarding.plan, choice)
 
     from midspan.http import is_public, listen, url_of
@@ -91,7 +95,7 @@ def serve(
             allowed_origins=origins,
             any_address=public,
         )
-        lines = [f"midspan: serving {url_of(listener, path)}" for path in served]
+        lines = [f"serving {url_of(listener, path)}" for path in served]
         asyncio.run(_serve(guarding, app, listener, lines))
 
 
@@ -105,7 +109,7 @@ async def _serve(guarding: Guarding, app: Front, listener: socket.socket, lines:
             async with reloading(guarding):
                 listener.listen(_BACKLOG)
                 for line in lines:
-                    click.echo(line, err=True)
+                    print_notice(line)
                 await run_server(app, listener, stopping=guarding.stop)
         finally:
             await guarding.leave()

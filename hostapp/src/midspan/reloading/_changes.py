@@ -68,6 +68,8 @@ class Changes:
         if folders:
             self._stop = asyncio.Event()
             self._watching = asyncio.create_task(self._watch(folders, self._stop))
+            await asyncio.sleep(0)  # its first step begins to watch; what changed before that is looked for now
+            self._came.set()
 
     async def next(self) -> bool:
         """Wait for the next reason to look. Return whether somebody asked for it."""
