@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from midspan.cli._output import echo, print_table
-from midspan.config import Config, keys_of, load_config, type_text
+from midspan.config import Config, keys_of, load_config, meanings_of, type_text
 from midspan.errors import PluginError, one_line
 from midspan.plugins import ChosenInstance, Instance, Plugin, build_instance, discover, load, owner_of, select
 from midspan_sdk import Chain, ChainEntry, DefinitionError, Hook
@@ -104,12 +104,13 @@ def _show_config(model: type[BaseModel] | None, plugin: str) -> None:
     if model is None:
         return
     _heading(f"Config: [plugins.{plugin}.config]")
+    meanings = meanings_of(model)
     rows = [
         (
             key,
             type_text(field.annotation),
             _default(field.get_default(call_default_factory=False), field.is_required()),
-            field.description or "",
+            meanings[key],
         )
         for key, field in keys_of(model).items()
     ]
