@@ -103,6 +103,27 @@ async def succession(backend: Any, chain: Chain, **options: Any) -> AsyncGenerat
             await made.end()
 
 
+def signing(number: int) -> tuple[Interceptor[..., Any], ...]:
+    """Return interceptors that write their number into a call and into its result."""
+
+    @mutator(events=[CALL, "ping"], phase="request", name="stamp")
+    def stamp(payload: dict[str, Any]) -> dict[str, Any]:
+        return {**payload, "mark": number}
+
+    @mutator(events=[CALL, "ping"], phase="response", name="sign")
+    def sign(payload: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
+        return {**payload, "asked": request.get("mark"), "signed": number}
+
+    return stamp, sign
+
+
+def chain_of(*interceptors: Interceptor[..., Any], **options: Any) -> Chain:
+    """Return a chain with all that a gateway gives."""
+    chain = Chain(gives=("session", "store", "tools", "ask"), **options)
+    chain.add(*interceptors)
+    return chain
+
+
 class Marks:
     """What marking chains noticed.
 

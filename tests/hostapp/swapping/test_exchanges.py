@@ -18,32 +18,12 @@ from midspan_sdk import Answer, Ask, Chain, DecisionRecord, Interceptor, ToolCat
 from tests.hostapp.embedding.sample import Pipes, pipes_to
 from tests.hostapp.relay.harness import b64, notification, request, result, send, server_command
 
-from .succession import CALL, Succession, succession
+from .succession import CALL, Succession, chain_of, signing, succession
 
 pytestmark = pytest.mark.anyio
 
 STATELESS = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}
 FORMS: dict[str, Any] = {"elicitation": {}}
-
-
-def signing(number: int) -> tuple[Interceptor[..., Any], ...]:
-    """Return interceptors that write their number into a call and into its result."""
-
-    @mutator(events=[CALL, "ping"], phase="request", name="stamp")
-    def stamp(payload: dict[str, Any]) -> dict[str, Any]:
-        return {**payload, "mark": number}
-
-    @mutator(events=[CALL, "ping"], phase="response", name="sign")
-    def sign(payload: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
-        return {**payload, "asked": request.get("mark"), "signed": number}
-
-    return stamp, sign
-
-
-def chain_of(*interceptors: Interceptor[..., Any], **options: Any) -> Chain:
-    chain = Chain(gives=("session", "store", "tools", "ask"), **options)
-    chain.add(*interceptors)
-    return chain
 
 
 class Talk:
@@ -487,19 +467,20 @@ async def test_a_state_of_a_server_that_looks_like_the_gateway_s_own_passes_all_
     async with talking(log, chain_of(*signing(1))) as talk:
         # One that began before this gateway could wrap it, and one that it has wrapped.
         await talk.call(1, requestState="midspan.1.theirs", **meta)
-        await talk.open(2, **meta)
         interim = {"resultType": "input_required", "inputRequests": {}, "requestState": "midspan.1.theirs"}
-        talk.say(request("x", "settled", {}, send(result(2, interim), result("x", {}))))
-        state = (await talk.read())["result"]["requestState"]
+        step = send(result(2, interim))
+        state = (await talk.call(2, step, **meta))["result"]["requestState"]
         assert state != "midspan.1.theirs"
-        assert (await talk.read())["id"] == "x"
         await talk.chains.swap(chain_of(asking(2)))
-        again = (await talk.call(3, ("read", 0), requestState=state, **meta))["result"]
+        again = (await talk.call(2, step, requestState=state, **meta))["result"]
         reply = {key: {"action": "accept", "content": {}} for key in again["inputRequests"]}
         assert len(reply) == 1
-        await talk.open(4, inputResponses=reply, requestState=again["requestState"], **meta)
-        reached = {message["id"]: message["params"] for message in talk.seen()}
-        assert [reached[number]["requestState"] for number in (1, 4)] == ["midspan.1.theirs"] * 2
+        await talk.call(2, step, inputResponses=reply, requestState=again["requestState"], **meta)
+        assert [message["params"].get("requestState") for message in talk.seen()] == [
+            "midspan.1.theirs",
+            None,
+            "midspan.1.theirs",
+        ]
 
 
 # What cannot be read
