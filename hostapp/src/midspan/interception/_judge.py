@@ -161,7 +161,7 @@ class _Requests:
     def are_acted_on(self) -> bool:
         """Tell whether anything acts on one of those whose regime is not over."""
         found = (*self._open.values(), *self._settled.values())
-        return any(not (pending.regime.over or pending.regime.relays) for pending in found)
+        return any(not (pending.free or pending.regime.over or pending.regime.relays) for pending in found)
 
     def has(self, message_id: MessageId, pending: _Pending) -> bool:
         """Tell whether this very request is open."""
