@@ -14,6 +14,7 @@ from midspan.plugins._info import PluginInfo
 from midspan.plugins._instance import Instance, build_instance
 from midspan.plugins._loading import load
 from midspan.plugins._plugin import Plugin
+from midspan.plugins._remotes import Remote, remote_of
 from midspan.plugins._selection import ChosenInstance, RefusedInstance, Selection, select
 from midspan_sdk import Chain, DefinitionError, MemoryStore, Store
 
@@ -31,6 +32,7 @@ class Builder:
         plugin_files: local Python files, each run as a plugin that is enabled (`--plugin-file`).
         gives: what handlers may need of the mount, of `session`, `store`, `tools`, `ask`.
         store: where `store` keeps its values; shared by all servers.
+        remotes: whether interceptor servers join the chains; a mount that only serves interceptors has no use for them.
 
     Attributes:
         config: the config.
@@ -49,6 +51,7 @@ class Builder:
         plugin_files: Iterable[Path] = (),
         gives: Iterable[str] = (),
         store: Store | None = None,
+        remotes: bool = True,
     ) -> None:
         self.config = config if isinstance(config, Config) else load_config(config)
         local = [file_plugin(path) for path in plugin_files]
@@ -60,7 +63,10 @@ class Builder:
         self._store = store or MemoryStore()
         self._plugins: dict[str, Plugin | PluginError] = {}
         self._instances: dict[str, Instance | OperatorError] = {}
-        self._assemblies: dict[tuple[str, ...], Assembly | tuple[OperatorError, ...]] = {}
+        tables = self.config.settings.interceptor_servers if remotes else {}
+        self._remote_tables = {name: table for name, table in tables.items() if table.enabled}
+        self._remotes: dict[str, Remote | OperatorError] = {}
+        self._assemblies: dict[tuple[tuple[str, ...], ...], Assembly | tuple[OperatorError, ...]] = {}
 
     @property
     def instance_names(self) -> tuple[str, ...]:
@@ -71,7 +77,8 @@ class Builder:
         """Return the chain in front of a server, built when it is first asked for.
 
         Args:
-            server: its name; None for a mount that guards no server, which gets every instance, whatever its scope.
+            server: its name; None for a mount that guards no server, which gets every instance and every interceptor
+                server, whatever its scope.
 
         Raises:
             OperatorError: what the operator asked for cannot be done: an unknown or unusable plugin, a wrong config, a
@@ -79,10 +86,12 @@ class Builder:
         """
         chosen = [one for one in self.selection.instances if server is None or in_scope(server, one.servers)]
         refused = [one for one in self.selection.refused if server is None or in_scope(server, one.servers)]
-        key = tuple(one.name for one in (*chosen, *refused))
+        tables = self._remote_tables.items()
+        remotes = [name for name, table in tables if server is None or in_scope(server, table.servers)]
+        key = (tuple(one.name for one in (*chosen, *refused)), tuple(remotes))
         built = self._assemblies.get(key)
         if built is None:
-            built = self._assemblies[key] = self._built(chosen, refused)
+            built = self._assemblies[key] = self._built(chosen, refused, remotes)
         if isinstance(built, Assembly):
             return built
         raise_all(built)
@@ -105,6 +114,23 @@ class Builder:
             raise built
         return built
 
+    def remote(self, name: str) -> Remote:
+        """Return an interceptor server of the config, read when it is first asked for. Contacts nothing.
+
+        Raises:
+            ConfigError: what its table refers to is not there.
+        """
+        found = self._remotes.get(name)
+        if found is None:
+            try:
+                found = remote_of(name, self.config)
+            except OperatorError as error:
+                found = error
+            self._remotes[name] = found
+        if isinstance(found, OperatorError):
+            raise found
+        return found
+
     def _plugin(self, info: PluginInfo) -> Plugin:
         loaded = self._plugins.get(info.id)
         if loaded is None:
@@ -118,13 +144,19 @@ class Builder:
         return loaded
 
     def _built(
-        self, chosen: Sequence[ChosenInstance], refused: Sequence[RefusedInstance]
+        self, chosen: Sequence[ChosenInstance], refused: Sequence[RefusedInstance], remote_names: Sequence[str]
     ) -> Assembly | tuple[OperatorError, ...]:
         problems = [*self.selection.problems, *(one.problem for one in refused)]
         instances: list[Instance] = []
         for one in chosen:
             try:
                 instances.append(self.instance(one))
+            except OperatorError as error:
+                problems += each_of(error)
+        remotes: list[Remote] = []
+        for name in remote_names:
+            try:
+                remotes.append(self.remote(name))
             except OperatorError as error:
                 problems += each_of(error)
         observers = [observer for instance in instances for observer in instance.observers]
@@ -139,7 +171,7 @@ class Builder:
                 problems.append(error.with_hint(instance.without))
         if problems:
             return tuple(problems)
-        return Assembly(chain=chain, instances=tuple(instances), warnings=tuple(warnings))
+        return Assembly(chain=chain, instances=tuple(instances), warnings=tuple(warnings), remotes=tuple(remotes))
 
 
 def assemble(
@@ -150,24 +182,32 @@ def assemble(
     plugin_files: Iterable[Path] = (),
     gives: Iterable[str] = (),
     store: Store | None = None,
+    remotes: bool = True,
     server: str | None = None,
 ) -> Assembly:
     """Discover, select, load, configure and chain the enabled plugins that are for a server.
 
     Args:
-        config: as of `Builder`, like the next five.
+        config: as of `Builder`, like the next six.
         plugins: see there.
         no_plugins: see there.
         plugin_files: see there.
         gives: see there.
         store: see there.
+        remotes: see there.
         server: the server's name; None for every instance, whatever its scope.
 
     Raises:
         OperatorError: see `Builder` and `Builder.assembly`.
     """
     builder = Builder(
-        config=config, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=gives, store=store
+        config=config,
+        plugins=plugins,
+        no_plugins=no_plugins,
+        plugin_files=plugin_files,
+        gives=gives,
+        store=store,
+        remotes=remotes,
     )
     return builder.assembly(server)
 
