@@ -86,7 +86,7 @@ class ServerChoice:
         if self.url is not None:
             transport = cast("TransportName", self.transport or "http")
             return Gateway(
-                self.url, chain, transport=transport, headers=_headers(self.headers), **_towards_clients(config)
+                self.url, chain, transport=transport, headers=header_fields(self.headers), **_towards_clients(config)
             )
         restart = cast("RestartWhen", self.restart or "never")
         return Gateway(self.command, chain, restart=restart, **_towards_clients(config))
@@ -187,7 +187,12 @@ def _towards_clients(config: Config | None, server: str | None = None) -> _Towar
     return said
 
 
-def _headers(lines: tuple[str, ...]) -> dict[str, str]:
+def header_fields(lines: tuple[str, ...]) -> dict[str, str]:
+    """Return what `--header` says, with variables from the environment.
+
+    Raises:
+        OperatorError: a line is no header field, or a variable is not set.
+    """
     from midspan.config import expand
 
     headers: dict[str, str] = {}

@@ -17,6 +17,7 @@ from midspan.config._tables import NAME, PluginTable, plugin_tables
 
 if TYPE_CHECKING:
     from midspan.config._client_json import servers_from_client_json
+    from midspan.config._durations import milliseconds
     from midspan.config._faults import Fault, fault_of, faults_of, keys_of, type_text, unknown_key
     from midspan.config._filling import Filled, filled
     from midspan.config._load import Config, load_config, validated
@@ -72,6 +73,7 @@ __all__ = [
     "in_scope",
     "keys_of",
     "load_config",
+    "milliseconds",
     "plugin_tables",
     "read_source",
     "servers_from_client_json",
@@ -108,6 +110,7 @@ _HEAVY = {
     "filled": "_filling",
     "keys_of": "_faults",
     "load_config": "_load",
+    "milliseconds": "_durations",
     "servers_from_client_json": "_client_json",
     "type_text": "_faults",
     "unknown_key": "_faults",

@@ -20,7 +20,7 @@ from midspan.errors import one_line
 from midspan.relay import ConnectError
 from midspan.remote._command import Streams, command_transport
 from midspan.remote._shown import without_queries
-from midspan_sdk import MidspanError, PeerError
+from midspan_sdk import PeerError
 
 _TIMEOUT: Final = httpx2.Timeout(30.0, read=300.0)
 """Seconds; the long one is for streams that stay open."""
@@ -44,13 +44,18 @@ def client_factory(server: StdioServer | RemoteServer, name: str) -> ClientFacto
     @asynccontextmanager
     async def client() -> AsyncGenerator[Client]:
         statuses: list[int] = []
+        of_user: Exception | None = None
         try:
             async with Client(_transport(server, statuses), client_info=_ourselves()) as opened:
-                yield opened
-        except Exception as error:
+                try:
+                    yield opened
+                except Exception as error:
+                    of_user = error
+                    raise
+        except Exception as error:  # noqa: BLE001 - whatever a transport comes to
             cause = _first_of(error)
-            if isinstance(cause, MidspanError):
-                raise
+            if cause is of_user:
+                raise cause from None
             # No cause, which would show in a traceback what is left out here.
             raise PeerError(name, f"cannot be reached: {_reason(cause, statuses)}") from None
 
