@@ -290,7 +290,7 @@ UNREACHABLE: dict[str, tuple[Any, str]] = {
     "a context that fails": (failing_context, "cannot be reached: KeyError: 'late'"),
     "not a client": (wrong_context, "the factory made a str, not a client"),
     "not a context": (lambda: None, "cannot be reached: TypeError"),
-    "no interceptors": (lambda: Client(server_without()), "interceptors/list failed with code -32601"),
+    "no interceptors": (lambda: Client(server_without()), "serves no interceptors: it does not know interceptors/list"),
 }
 
 

@@ -17,6 +17,7 @@ import anyio
 
 from midspan.errors import PluginError
 from midspan.plugins._causes import cause_of
+from midspan.plugins._remotes import join_all
 from midspan_sdk import Chain
 
 if TYPE_CHECKING:
@@ -60,13 +61,16 @@ class Running:
             await self._group.__aexit__(None, None, None)
 
     async def enter(self, assemblies: Iterable[Assembly]) -> None:
-        """Enter assemblies: their lifespans, then their chains. What is entered already is shared.
+        """Enter assemblies: their lifespans, then their chains; then interceptor servers join, all side by side.
+
+        What is entered already is shared, apart from connections to interceptor servers: each chain has its own.
 
         Args:
             assemblies: what to enter. An instance that is the same as one whose lifespan is open goes on with that.
 
         Raises:
-            PluginError: a lifespan could not be entered. What was entered here is left.
+            OperatorError: a lifespan could not be entered, or an interceptor server could not join. What was entered
+                here is left.
         """
         given = list(dict.fromkeys(assemblies))
         entered: list[Assembly] = []
@@ -79,6 +83,7 @@ class Running:
             for assembly in given:
                 await self._enter_chain(assembly)
                 entered.append(assembly)
+            await join_all([(assembly.chain, assembly.remotes) for assembly in given])
         except BaseException:
             with anyio.CancelScope(shield=True):
                 for assembly in reversed(entered):
