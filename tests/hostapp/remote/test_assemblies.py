@@ -5,15 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
-from midspan.errors import ConfigError, ProblemsError
+from midspan.errors import ConfigError, InterceptorServerError, ProblemsError
 from midspan.plugins import Builder, Running, assemble
 from midspan_sdk import InterceptorOverrides, PhasePriorities
 
-from .ways import GUARDS, config, http_app, over_http, served_command, table
+from .ways import GUARDS, config, http_app, over_http, processes, served_command, table
 
 pytestmark = pytest.mark.anyio
 
@@ -139,6 +140,35 @@ async def test_what_cannot_join_leaves_nothing_entered_and_can_be_tried_again(tm
                 "interceptor server 'two' ",
             ]
         await running.enter(assemblies[2:])
+
+
+async def test_after_one_that_cannot_join_the_others_can_be_entered_without_it(tmp_path: Path) -> None:
+    file = config(
+        tmp_path,
+        table("interceptor_servers.good", servers=["good"], **served_command(tmp_path)),
+        table("interceptor_servers.bad", servers=["bad"], url=NOBODY),
+    )
+    builder = Builder(config=file)
+    good, bad = builder.assembly("good"), builder.assembly("bad")
+    call: dict[str, Any] = {"event": "tools/call", "phase": "request", "payload": {"name": "rm -rf"}}
+    async with Running() as running:
+        with pytest.raises(InterceptorServerError):
+            await running.enter([good, bad])
+        await running.enter([good])
+        assert len(good.chain.entries) == 4
+        assert (await good.chain.execute(**call)).status == "validation_failed"
+        assert len(processes(tmp_path)) == 2
+
+
+async def test_a_server_that_is_away_when_its_chain_is_entered_again_is_named(tmp_path: Path) -> None:
+    async with over_http(http_app()) as port:
+        url = f"http://127.0.0.1:{port}/mcp"
+        assembly = Builder(config=config(tmp_path, table("interceptor_servers.central", url=url))).assembly("echo")
+        async with assembly.running():
+            pass
+    with pytest.raises(InterceptorServerError, match=r"server 'central' \(http://.*/mcp\): cannot be reached"):
+        async with assembly.running():
+            pass
 
 
 def test_the_mcp_sdk_is_imported_for_those_only_that_have_such_a_server(tmp_path: Path) -> None:

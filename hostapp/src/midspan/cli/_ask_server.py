@@ -117,7 +117,7 @@ def _asked(server: InterceptorServer, ask: Callable[[Client], Awaitable[T]]) -> 
     except PeerError as error:
         problem = error.problem
     except TimeoutError:
-        problem = "cannot be reached: no answer in time"
+        problem = f"cannot be reached: no answer within {CONNECT_TIMEOUT:g} s"
     raise InterceptorServerError(
         problem, server=None, shown=f"{server.name!r} ({shown(target)})" if server.name else shown(target)
     )

@@ -112,6 +112,8 @@ def _policy(table: InterceptorServerTable) -> InterceptorOverrides:
 async def join_all(joining: Sequence[tuple[Chain, Sequence[Remote]]]) -> None:
     """Connect to interceptor servers, side by side, and add what they offer to the chains, in order.
 
+    Those that have joined a chain in an earlier block are connected to by the chain itself.
+
     Args:
         joining: chains that are entered, and the servers that join each.
 
@@ -127,7 +129,7 @@ async def join_all(joining: Sequence[tuple[Chain, Sequence[Remote]]]) -> None:
         except OperatorError as error:
             problems[number] = error
 
-    pairs = [(chain, remote) for chain, remotes in joining for remote in remotes]
+    pairs = [(chain, remote) for chain, remotes in joining for remote in remotes if not _has_joined(chain, remote)]
     if pairs:
         async with anyio.create_task_group() as group:
             for number, (chain, remote) in enumerate(pairs):
@@ -136,6 +138,10 @@ async def join_all(joining: Sequence[tuple[Chain, Sequence[Remote]]]) -> None:
     if len(found) > 1:
         raise ProblemsError(found, hint="; ".join(one.message for one in found[1:]))
     raise_all(found)
+
+
+def _has_joined(chain: Chain, remote: Remote) -> bool:
+    return any(entry.server == remote.name for entry in chain.entries)
 
 
 async def _join(chain: Chain, remote: Remote) -> None:

@@ -18,7 +18,7 @@ import anyio
 from midspan.errors import PluginError
 from midspan.plugins._causes import cause_of
 from midspan.plugins._remotes import join_all
-from midspan_sdk import Chain
+from midspan_sdk import Chain, PeerError
 
 if TYPE_CHECKING:
     from midspan.plugins._assembly import Assembly
@@ -133,7 +133,10 @@ class Running:
 
     async def _enter_chain(self, assembly: Assembly) -> None:
         entered = _EnteredChain(assembly.chain)
-        await entered.enter(self._group)
+        try:
+            await entered.enter(self._group)
+        except PeerError as error:  # of an interceptor server that joined it in an earlier block
+            raise next(one for one in assembly.remotes if one.name == error.server).error(error.problem) from error
         self._chains.append(entered)
 
     async def _leave_chain(self, assembly: Assembly) -> None:
