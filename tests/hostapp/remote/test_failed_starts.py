@@ -128,7 +128,7 @@ def test_a_policy_that_no_interceptor_of_the_server_takes_is_refused(tmp_path: P
     file = config(tmp_path, table(CENTRAL, **{key: value}, **served_command(tmp_path, plugin)))
     line = failed_start("run", file)
     assert line == (
-        f"{file}:2: interceptor_servers.central.{key}: no interceptor of this server takes it, only mutators do"
+        f"{file}:2:1: interceptor_servers.central.{key}: no interceptor of this server takes it, only mutators do"
     )
 
 
@@ -144,7 +144,7 @@ def test_a_secret_that_is_not_there_is_told_before_anything_is_contacted(
 ) -> None:
     file = config(tmp_path, table(CENTRAL, **keys))
     line = failed_start("run", file)
-    assert line.startswith(f"{file}:3: interceptor_servers.central.headers.X-Key: {problem}")
+    assert line.startswith(f"{file}:3:12: interceptor_servers.central.headers.X-Key: {problem}")
     assert "reached" not in line
 
 
