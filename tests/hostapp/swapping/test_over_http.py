@@ -209,6 +209,29 @@ async def test_whether_an_error_page_may_be_read_its_request_s_chain_says() -> N
         assert (await front.post(call(2))).body == b"secret"
 
 
+async def test_a_request_that_is_sent_once_more_while_it_is_open_stays_with_its_chain() -> None:
+    marks: list[int] = []
+    first, second, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def handler(answer: Answer) -> None:
+        marks.append(answer.request.json()["params"]["mark"])
+        (second if first.is_set() else first).set()
+        await go_on.wait()
+        await answer.send(result(1, {}))
+
+    async with before_http(handler, chain_of(*signing(1))) as front:
+        connections = [await front.connect() for _ in range(2)]
+        await connections[0].start("POST", call(1), [*HANDSHAKE, SESSION])
+        await first.wait()
+        await front.chains.swap(chain_of(*signing(2)))
+        await connections[1].start("POST", call(1), [*HANDSHAKE, SESSION])
+        await second.wait()
+        assert marks == [1, 1]
+        go_on.set()
+        for connection in connections:
+            assert (await read_head(connection.reader)).status == 200
+
+
 @pytest.mark.parametrize("fields", [(*HANDSHAKE, SESSION), stateless("tools/call", "echo")], ids=["session", "alone"])
 async def test_a_client_that_goes_away_lets_go_of_the_old_chain(fields: Any) -> None:
     here = asyncio.Event()
