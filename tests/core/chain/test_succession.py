@@ -93,15 +93,13 @@ async def test_what_only_the_old_chain_knows_goes_with_it() -> None:
     class Large(dict[str, Any]):
         pass
 
-    large = Large()
-    gone = weakref.ref(large)
+    larges = [Large()]
+    gone = weakref.ref(larges[0])
 
     @validator(events=["a"], phase="request", name="x.keeps")
     def keeps(session_state: State) -> None:
-        nonlocal large
-        if large is not None:
-            session_state["large"] = large
-        large = None  # type: ignore[assignment]
+        if larges:
+            session_state["large"] = larges.pop()
 
     old = Chain()
     old.add(keeps)
