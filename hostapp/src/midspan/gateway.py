@@ -395,7 +395,6 @@ def default_name(backend: object) -> str:
 def asgi_app(
     gateways: Mapping[str, Gateway],
     *,
-    refused: Mapping[str, str] | None = None,
     allowed_hosts: Iterable[str] = (),
     allowed_origins: Iterable[str] = (),
     any_address: bool = False,
@@ -405,8 +404,7 @@ def asgi_app(
 
     Args:
         gateways: by the path of their endpoint, relative to where the application is mounted. Whoever runs the
-            application enters them.
-        refused: why a server is not served, by the path at which it would be; its clients are told.
+            application enters them. More may be mounted later.
         allowed_hosts: as in `Gateway.asgi_app`, like the next two.
         allowed_origins: see there.
         any_address: see there.
@@ -418,8 +416,6 @@ def asgi_app(
     front = Front({}, guard, running=running)
     for path, gateway in gateways.items():
         mount(front, path, gateway)
-    for path, reason in (refused or {}).items():
-        mount(front, path, None, refused=reason)
     return front
 
 

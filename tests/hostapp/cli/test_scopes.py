@@ -149,3 +149,41 @@ async def test_guards_that_are_not_for_a_server_without_a_name_are_told(config: 
 async def test_a_name_that_cannot_be_given_is_refused(arguments: list[str], says: str, config: Path) -> None:
     line, _ = await mistake("run", "--config", str(config), *arguments)
     assert line.startswith(says)
+
+
+UNENTERABLE = """
+from contextlib import asynccontextmanager
+from midspan_sdk import hookimpl
+
+
+@hookimpl
+@asynccontextmanager
+async def midspan_lifespan(instance):
+    raise ConnectionError("no route")
+    yield
+"""
+
+
+@pytest.mark.parametrize("broken", ["a lifespan", "an interceptor server"])
+async def test_what_fails_when_it_is_entered_stops_only_its_own_servers(broken: str, tmp_path: Path) -> None:
+    plugin = written_plugin(tmp_path)
+    guards = '[plugins.lost]\nenabled = true\nservers = ["lab-*"]\n'
+    options = ["--plugin-file", str(plugin)]
+    if broken != "a lifespan":
+        guards = '[interceptor_servers.lost]\nurl = "http://127.0.0.1:9/mcp"\nservers = ["lab-*"]\n'
+        options = []
+    config = written(tmp_path, guards + GUARDS[: GUARDS.index("[plugins.lab]")])
+    async with serving("--config", str(config), *options, endpoints=2) as served:
+        assert served.paths == ["/servers/dev-a/mcp", "/servers/prod-a/mcp"]
+        (refused,) = (line for line in served.lines if "lab-a" in line)
+        assert refused.startswith("midspan: error: server 'lab-a' is not served: ")
+        assert ("no route" if broken == "a lifespan" else "cannot be reached") in refused
+        assert (await served.call("/servers/dev-a/mcp", call("write_file")))["result"] == {}
+        with pytest.raises(AssertionError, match="this server is not served"):
+            await served.call("/servers/lab-a/mcp", call("write_file"))
+
+
+def written_plugin(folder: Path) -> Path:
+    path = folder / "lost.py"
+    path.write_text(UNENTERABLE)
+    return path

@@ -75,8 +75,8 @@ def test_a_name_that_is_in_the_chain_already_stops_the_start(tmp_path: Path) -> 
     file = config(tmp_path, table(CENTRAL, prefix=False, **served_command(tmp_path)))
     line = failed_start("run", file, "--plugin-file", str(GUARDS))
     assert line == (
-        f"{file}:2:1: interceptor_servers.central.prefix: its interceptor 'guards.no_rm' has the name of another in the "
-        "chain; leave `prefix = false` out, or disable one of the two"
+        f"{file}:2:1: interceptor_servers.central.prefix: its interceptor 'guards.no_rm' has the name of another in "
+        "the chain; leave `prefix = false` out, or disable one of the two"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from midspan.cli._guards import Guards
@@ -108,21 +109,43 @@ class Guarding:
         return gateway
 
     async def enter(self, running: Running, front: Front | None = None) -> None:
-        """Begin.
+        """Begin. A server whose guards cannot be entered is refused, and the others are served.
 
         Args:
             running: keeps lifespans and chains entered.
             front: serves the gateways over HTTP; None for a single one that is run otherwise.
 
         Raises:
-            OperatorError: a lifespan cannot be entered.
+            OperatorError: a lifespan cannot be entered, or an interceptor server cannot join, for every server.
         """
         self._running, self._front = running, front
+        try:
+            await running.enter(self.plan.guards.distinct)
+        except OperatorError:
+            if len(self.plan.guards.distinct) < 2:
+                raise
+            await self._enter_one_by_one(running)
+        if front is None:
+            return
+        from midspan.gateway import mount
+
+        for gateway in self.plan.gateways.values():
+            await gateway.__aenter__()
+        for path, name in self.plan.paths.items():
+            mount(front, path, self.plan.gateways.get(name), refused=self.plan.refusal(name))
+
+    async def _enter_one_by_one(self, running: Running) -> None:
+        """Find out for whom it fails."""
         plan = self.plan
-        await running.enter(plan.guards.distinct)
-        if front is not None:
-            for gateway in plan.gateways.values():
-                await gateway.__aenter__()
+        failed: dict[Assembly, OperatorError] = {}
+        for assembly in plan.guards.distinct:
+            try:
+                await running.enter([assembly])
+            except OperatorError as error:
+                failed[assembly] = error
+        guards = plan.guards.without(failed)
+        self._plan = replace(plan, guards=guards, gateways={name: plan.gateways[name] for name in guards.assemblies})
+        _tell_news(plan, self._plan)
 
     async def leave(self) -> None:
         """End the gateways."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,18 @@ class Guards:
         if not assemblies:
             raise_all(list(dict.fromkeys(refused.values())))
         return cls(assemblies=assemblies, refused=refused)
+
+    def without(self, failed: Mapping[Assembly, OperatorError]) -> Guards:
+        """Return these guards with the servers refused whose chain has failed.
+
+        Raises:
+            OperatorError: no server is left.
+        """
+        left = {name: assembly for name, assembly in self.assemblies.items() if assembly not in failed}
+        if not left:
+            raise_all(list(failed.values()))
+        refused = {name: failed[assembly] for name, assembly in self.assemblies.items() if assembly in failed}
+        return Guards(assemblies=left, refused={**self.refused, **refused})
 
     @property
     def distinct(self) -> Sequence[Assembly]:

@@ -76,7 +76,7 @@ def serve(
     guarding = Guarding(choice, build, settings, logs)
     tell(guarding.plan, choice)
 
-    from midspan.http import is_public, listen, url_of
+    from midspan.http import is_public, listen
 
     listener = listen(host, port)
     with listener:
@@ -86,21 +86,12 @@ def serve(
                 f"--host {host}: others than this machine reach this address, and midspan does not authenticate them; "
                 "add --insecure if that is meant"
             )
-        plan = guarding.plan
-        served = [path for path, server in plan.paths.items() if server in plan.gateways]
-        app = asgi_app(
-            {path: plan.gateways[plan.paths[path]] for path in served},
-            refused={path: plan.refusal(server) or "" for path, server in plan.paths.items() if path not in served},
-            allowed_hosts=(*hosts, host),
-            allowed_origins=origins,
-            any_address=public,
-        )
-        lines = [f"serving {url_of(listener, path)}" for path in served]
-        asyncio.run(_serve(guarding, app, listener, lines))
+        app = asgi_app({}, allowed_hosts=(*hosts, host), allowed_origins=origins, any_address=public)
+        asyncio.run(_serve(guarding, app, listener))
 
 
-async def _serve(guarding: Guarding, app: Front, listener: socket.socket, lines: list[str]) -> None:
-    from midspan.http import run_server
+async def _serve(guarding: Guarding, app: Front, listener: socket.socket) -> None:
+    from midspan.http import run_server, url_of
     from midspan.plugins import Running
 
     async with Running() as running:
@@ -108,8 +99,9 @@ async def _serve(guarding: Guarding, app: Front, listener: socket.socket, lines:
         try:
             async with reloading(guarding):
                 listener.listen(_BACKLOG)
-                for line in lines:
-                    print_notice(line)
+                for path, server in guarding.plan.paths.items():
+                    if server in guarding.gateways:
+                        print_notice(f"serving {url_of(listener, path)}")
                 await run_server(app, listener, stopping=guarding.stop)
         finally:
             await guarding.leave()
