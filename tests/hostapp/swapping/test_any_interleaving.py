@@ -116,6 +116,10 @@ class World:
         del self._asked[side][:-20]
         self._take(self.judge.judge(side, request(self._last_id, self._chance.choice(METHODS), {"name": "x"})))
 
+    def tell(self) -> None:
+        side = self._chance.choice(list(Side))
+        self._take(self.judge.judge(side, notification(self._chance.choice(METHODS), {})))
+
     def ask_again(self) -> None:
         side, message_id = self._some()
         for method in METHODS:
@@ -159,7 +163,16 @@ class World:
 
     async def run(self) -> None:
         often: list[Callable[[], None]] = [self.ask, self.answer, self.go_on]
-        seldom = [self.swap, self.cancel, self.settle, self.answer_badly, self.answer_at_length, self.ask_again]
+        seldom = [
+            self.tell,
+            self.tell,
+            self.swap,
+            self.cancel,
+            self.settle,
+            self.answer_badly,
+            self.answer_at_length,
+            self.ask_again,
+        ]
         for _ in range(STEPS):
             self._chance.choice(often * 4 + seldom)()
             for _ in range(self._chance.randrange(4)):

@@ -505,6 +505,14 @@ async def test_what_no_chain_could_read_passes_while_nothing_acts_and_not_later(
         assert "batches are not accepted" in (await talk.pipes.hear()).decode()
 
 
+async def test_an_answer_to_nothing_passes_while_nothing_acts(log: Path) -> None:
+    async with talking(log, Chain()) as talk:
+        assert (await talk.call(1, send(result("stray", {}), result(1, {}))))["id"] == "stray"
+        assert (await talk.read())["id"] == 1
+        await talk.chains.swap(chain_of(*signing(1)))
+        assert (await talk.call(2, send(result("stray", {}), result(2, {}))))["id"] == 2
+
+
 async def test_what_cannot_be_read_does_not_pass_while_a_chain_waits_for_an_answer(log: Path) -> None:
     @validator(events=[CALL], phase="response", name="no")
     def no(payload: dict[str, Any]) -> str:

@@ -143,12 +143,7 @@ class Hold:
 
 
 class Retired:
-    """A chain that another has replaced. Whoever entered it leaves it when it is over.
-
-    Attributes:
-        over: whether the last of its exchanges is over; nothing uses it any more.
-        under_way: how many are under way.
-    """
+    """A chain that another has replaced. Whoever entered it leaves it when it is over."""
 
     def __init__(self, regime: Regime) -> None:
         self._regime = regime
@@ -156,10 +151,12 @@ class Retired:
 
     @property
     def over(self) -> bool:
+        """Whether the last of its exchanges is over, so that nothing uses it any more."""
         return self._regime.over
 
     @property
     def under_way(self) -> int:
+        """How many exchanges are under way with it."""
         return self._regime.under_way
 
     def _end(self) -> None:
