@@ -48,13 +48,13 @@ def test_a_config_that_is_shown_is_accepted(tmp_path: Path) -> None:
     checked = 0
     for block in blocks("toml"):
         data = tomllib.loads(block.text)
-        if not data.keys() & {"plugins", "servers"}:
+        if not data.keys() & {"plugins", "servers", "interceptor_servers"}:
             continue
         file = tmp_path / "midspan.toml"
         file.write_text(block.text, "utf-8")
         config = load_config(file)
         if {table.use or name for name, table in config.tables.items()} <= installed:
-            assemble(config=file, gives=("session", "store"))
+            assemble(config=file, gives=("session", "store"), remotes=False)  # their secrets are not here
             checked += 1
     assert checked > 3
 

@@ -41,6 +41,7 @@ from midspan_sdk.errors import (
     NotPlainError,
     PeerError,
     UnknownInterceptorError,
+    UnknownNameError,
     UnmetNeedError,
 )
 from midspan_sdk.hookspecs import hookimpl
@@ -96,6 +97,7 @@ __all__ = [
     "Suggestion",
     "ToolCatalog",
     "UnknownInterceptorError",
+    "UnknownNameError",
     "UnmetNeedError",
     "ValidationMessage",
     "ValidationResult",

@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from itertools import count
 from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -35,6 +36,7 @@ from midspan_sdk.errors import (
     ChainError,
     DuplicateInterceptorError,
     MidspanError,
+    UnknownNameError,
     UnmetNeedError,
 )
 from midspan_sdk.wire import UNINTERCEPTED_METHODS, Direction, Phase
@@ -104,6 +106,7 @@ class Chain:
     ) -> None:
         self._steps: dict[str, Step] = {}
         self._servers: list[ServerEntries] = []
+        self._places = count()
         self._plans: dict[tuple[str, str, str, str | None, bool], Plan] = {}
         self._needs: frozenset[str] = frozenset()
         if not 0 < timeout < math.inf:
@@ -167,13 +170,14 @@ class Chain:
 
         Raises:
             DefinitionError: an interceptor, or its override, is not acceptable; nothing was added.
-            ChainError: an override names no interceptor of this call.
+            UnknownNameError: an override names no interceptor of this call.
         """
         interceptors = [one for contribution in contributions for one in interceptors_of(contribution)]
         policies = dict(overrides or {})
         names = {interceptor.name for interceptor in interceptors}
         if unknown := sorted(policies.keys() - names):
-            raise ChainError(f"overrides name {unknown[0]!r}, which is not among {', '.join(sorted(names)) or 'none'}")
+            problem = f"overrides name {unknown[0]!r}, which is not among {', '.join(sorted(names)) or 'none'}"
+            raise UnknownNameError(unknown[0], sorted(names), problem)
         added: dict[str, Step] = {}
         for interceptor in interceptors:
             if interceptor.name in self._steps or interceptor.name in added:
@@ -199,17 +203,23 @@ class Chain:
         self,
         client_or_factory: Client | ClientSession | Callable[[], AbstractAsyncContextManager[Client | ClientSession]],
         *,
+        policy: InterceptorOverrides | dict[str, Any] | None = None,
         overrides: Mapping[str, InterceptorOverrides | dict[str, Any]] | None = None,
         alias: str | Mapping[str, str] | None = None,
+        label: str | None = None,
         skip_bad_descriptors: bool = False,
     ) -> None:
         """Add all interceptors of a server, found through an MCP client session.
 
+        Several calls may run side by side: their entries stand in the order in which the calls began.
+
         Args:
             client_or_factory: an open `mcp.Client` or `ClientSession`, which stays the caller's; or a function that
                 makes one, called again when the connection is lost, which needs `async with chain:`.
-            overrides: policy by name in the chain.
+            policy: for all interceptors of the server; each takes what its kind takes. It has no `hooks`.
+            overrides: policy by name in the chain; wins over `policy`, field by field.
             alias: a prefix for all names (`central` makes `central.<name>`), or new names by the server's names.
+            label: how entries, errors and logs call the server; by default a prefix, else its own name.
             skip_bad_descriptors: leave a bad descriptor out, with an error in the log, instead of refusing the server.
                 Its guard is then missing; by default discovery fails closed.
 
@@ -217,19 +227,26 @@ class Chain:
             PeerError: the server cannot be reached, or a descriptor is bad; nothing was added.
             DuplicateInterceptorError: a name is in the chain already; names both servers.
             DefinitionError: an override is not acceptable.
-            ChainError: an override or an alias names no interceptor of the server; or a factory outside of the block.
+            UnknownNameError: an override or an alias names no interceptor of the server.
+            ChainError: the policy or the alias is none; or a factory outside of the block.
         """
         from midspan_sdk.mcp._servers import ServerEntries
 
         entries = ServerEntries(
             client_or_factory,
+            place=next(self._places),
             alias=alias,
+            label=label,
+            policy=policy,
             overrides=overrides,
             take=self._take_listing,
             skip_bad=skip_bad_descriptors,
         )
         await self._open_server(entries)
         self._servers.append(entries)
+        self._servers.sort(key=lambda one: one.place)
+        for name in [name for one in self._servers if one.place > entries.place for name in one.names]:
+            self._steps[name] = self._steps.pop(name)
 
     async def _open_server(self, entries: ServerEntries) -> None:
         await entries.open(self._connections)

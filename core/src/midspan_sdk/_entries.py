@@ -111,6 +111,19 @@ class ChainEntry:
         return f"<ChainEntry {self.name!r} ({self.type}, {self.mode}){where}>"
 
 
+_NOT_TAKEN_BY: dict[InterceptorType, frozenset[str]] = {
+    "validation": frozenset({"priority_hint", "may_answer"}),
+    "mutation": frozenset(),
+    "sink": frozenset({"mode", "fail_open", "priority_hint", "may_answer"}),
+}
+
+
+def with_policy(own: InterceptorOverrides, policy: InterceptorOverrides, kind: InterceptorType) -> InterceptorOverrides:
+    """Return overrides that take from a policy for many what they do not say, as far as their kind takes it."""
+    taken = InterceptorOverrides.model_fields.keys() - _NOT_TAKEN_BY[kind]
+    return own.model_copy(update={field: getattr(policy, field) for field in taken if getattr(own, field) is None})
+
+
 def _check_kind(name: str, kind: InterceptorType, policy: InterceptorOverrides) -> None:
     def given(*fields: str) -> str | None:
         return next((field for field in fields if getattr(policy, field) is not None), None)

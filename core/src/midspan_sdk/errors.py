@@ -12,12 +12,14 @@ MidspanError
 │       ├── AskError             the user cannot be asked, or does not answer
 │       └── LostServerError      the connection to the interceptor's server is gone
 ├── ChainError                   a chain was asked for something it cannot do
+│   └── UnknownNameError         an override or an alias for an interceptor that is not there
 ├── NotPlainError                a payload, a state or a stored value is not JSON; a ValueError too
 └── PeerError                    an interceptor server sent something unusable
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from midspan_sdk import wire
@@ -36,6 +38,7 @@ __all__ = [
     "NotPlainError",
     "PeerError",
     "UnknownInterceptorError",
+    "UnknownNameError",
     "UnmetNeedError",
 ]
 
@@ -148,6 +151,20 @@ class LostServerError(InterceptorFailedError):
 
 class ChainError(MidspanError):
     """A chain was used in a way it does not allow: an unknown name, work in the background without its block."""
+
+
+class UnknownNameError(ChainError):
+    """An override or an alias is for an interceptor that is not there.
+
+    Attributes:
+        name: the name that was given.
+        known: the names that could have been.
+    """
+
+    def __init__(self, name: str, known: Iterable[str], problem: str) -> None:
+        self.name = name
+        self.known = tuple(known)
+        super().__init__(problem)
 
 
 class NotPlainError(MidspanError, ValueError):

@@ -2,6 +2,7 @@
 
 OperatorError            the operator's mistake: one clear line on stderr and exit code 2
 ├── ConfigError          the config file: which file, which key
+├── InterceptorServerError  an interceptor server that cannot be reached, or whose interceptors cannot be used
 ├── PluginError          a plugin that cannot be found, loaded, configured or built
 └── ProblemsError             several of these at once
 
@@ -16,6 +17,7 @@ from pathlib import Path
 
 __all__ = [
     "ConfigError",
+    "InterceptorServerError",
     "OperatorError",
     "PluginError",
     "ProblemsError",
@@ -69,6 +71,24 @@ class ConfigError(OperatorError):
         super().__init__(": ".join(part for part in (place, key, problem) if part))
 
 
+class InterceptorServerError(OperatorError):
+    """An interceptor server cannot be reached, or its interceptors cannot be used.
+
+    Attributes:
+        server: the name of its table; None for one that the command line names.
+        shown: its program, or its URL without what may be secret.
+        problem: what is wrong, without who and where.
+    """
+
+    def __init__(self, problem: str, *, server: str | None = None, shown: str) -> None:
+        self.server = server
+        self.shown = shown
+        self.problem = problem
+        named = f"interceptor server {server!r} ({shown})" if server else f"interceptor server {shown}"
+        hint = f"; to start without it: enabled = false in [interceptor_servers.{server}]" if server else ""
+        super().__init__(f"{named}: {problem}{hint}")
+
+
 class PluginError(OperatorError):
     """A plugin cannot do what the operator asked for.
 
@@ -119,16 +139,18 @@ class PluginError(OperatorError):
 class ProblemsError(OperatorError):
     """Several mistakes at once. Its own line is the first of them, and says how to see all.
 
+    Args:
+        hint: what the line says of the others.
+
     Attributes:
         problems: the mistakes, at least one; none of them is a `ProblemsError`.
     """
 
-    def __init__(self, problems: Iterable[OperatorError]) -> None:
+    def __init__(self, problems: Iterable[OperatorError], *, hint: str = "`midspan check` tells all") -> None:
         self.problems = tuple(dict.fromkeys(one for problem in problems for one in each_of(problem)))
         first = self.problems[0]
         more = len(self.problems) - 1
-        hint = f" (and {more} more: `midspan check` tells all)" if more else ""
-        super().__init__(f"{first.message}{hint}")
+        super().__init__(f"{first.message} (and {more} more: {hint})" if more else first.message)
 
 
 def each_of(error: OperatorError) -> tuple[OperatorError, ...]:

@@ -132,7 +132,9 @@ async def test_a_cursor_that_is_no_string_is_an_error(connect: Any) -> None:
 
 async def test_a_server_that_does_not_serve_interceptors_is_an_error(connect: Any) -> None:
     async with connect(server=Server("tools only")) as client:
-        with pytest.raises(PeerError, match=r"'tools only': interceptors/list failed with code -32601"):
+        with pytest.raises(
+            PeerError, match=r"'tools only': serves no interceptors: it does not know interceptors/list"
+        ):
             await list_interceptors(client)
 
 

@@ -290,7 +290,7 @@ UNREACHABLE: dict[str, tuple[Any, str]] = {
     "a context that fails": (failing_context, "cannot be reached: KeyError: 'late'"),
     "not a client": (wrong_context, "the factory made a str, not a client"),
     "not a context": (lambda: None, "cannot be reached: TypeError"),
-    "no interceptors": (lambda: Client(server_without()), "interceptors/list failed with code -32601"),
+    "no interceptors": (lambda: Client(server_without()), "serves no interceptors: it does not know interceptors/list"),
 }
 
 
@@ -329,7 +329,7 @@ async def test_a_server_that_hangs_at_the_start_is_given_up(
     monkeypatch.setattr(_connection, "CONNECT_TIMEOUT", 0.5)
     server = Scripted(tmp_path, "scripted", described("guard"), **plan)
     async with Chain() as chain:
-        with pytest.raises(PeerError, match="cannot be reached: TimeoutError: not connected in time"):
+        with pytest.raises(PeerError, match=r"cannot be reached: no answer within [0-9.]+ s"):
             await chain.add_server(server.client)
         assert server.running() == []
         await works(chain)
@@ -350,7 +350,7 @@ async def test_a_factory_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch)
             left = True
 
     async with Chain() as chain:
-        with pytest.raises(PeerError, match="not connected in time"):
+        with pytest.raises(PeerError, match="no answer within"):
             await chain.add_server(factory)
         assert left
         await works(chain)

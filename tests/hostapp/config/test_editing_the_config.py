@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -192,7 +192,7 @@ def test_a_read_only_file_is_refused_and_stays(write: Callable[[str], Path]) -> 
 
 
 @contextmanager
-def as_nobody(folder: Path) -> Iterator[None]:
+def as_nobody(folder: Path) -> Generator[None]:
     """Own a folder as a user who may not do everything; nothing is read-only to root."""
     if os.geteuid() != 0:
         yield

@@ -7,10 +7,13 @@ import marshal
 import os
 import struct
 import sys
+from collections.abc import Callable
 from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
 
-from midspan.locking import locked_imports
+from midspan.cli._group import invoke
+from midspan.locking import locked_imports, read_lock
+from midspan.plugins import assemble
 
 from .conftest import Acme, forget
 
@@ -36,15 +39,24 @@ def test_python_runs_tampered_bytecode_and_the_lock_does_not_let_it(acme: Acme) 
         assert word() == "rm"
 
 
-def test_what_a_plugin_imports_later_comes_from_source_too(acme: Acme) -> None:
-    acme.file("later.py").write_text("WORD = 'later'\n")
+def test_what_a_plugin_and_its_requirements_import_later_comes_from_source_too(
+    acme: Acme, fake_distribution: Callable[..., Path]
+) -> None:
+    fake_distribution("acme-words", modules={"acme_words": "WORD = 'later'\n"}, requires=[])
+    acme.uninstall()
+    acme.install(requires=["acme-words"], more={"later.py": "WORD = 'later'\n"})
     tamper(acme.file("later.py"), "WORD = 'tampered'")
-    assert importlib.import_module("locked_acme.later").WORD == "tampered"
-    forget()
-    with locked_imports():
-        importlib.import_module("locked_acme")
-    assert importlib.import_module("locked_acme.later").WORD == "later"
-    assert importlib.import_module("locked_acme.later").__file__ == str(acme.file("later.py"))
+    tamper(acme.site / "acme_words.py", "WORD = 'tampered'")
+    later = ["locked_acme.later", "acme_words"]
+    assert [importlib.import_module(name).WORD for name in later] == ["tampered", "tampered"]
+
+    assert invoke(["plugins", "lock", "--config", str(acme.config)]) == 0
+    assemble(config=acme.config, gives=("session", "store", "tools", "ask"), locked=read_lock(acme.lock_file))
+    for name in later:
+        del sys.modules[name]
+    modules = [importlib.import_module(name) for name in later]
+    assert [module.WORD for module in modules] == ["later", "later"]
+    assert [module.__file__ for module in modules] == [str(acme.file("later.py")), str(acme.site / "acme_words.py")]
 
 
 def test_nothing_is_written_and_afterwards_imports_are_as_before(acme: Acme) -> None:

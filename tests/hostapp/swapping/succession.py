@@ -16,6 +16,8 @@ from midspan.interception import Retired
 from midspan_sdk import Chain, DecisionRecord, Interceptor, InvocationContext, State, mutator, sink, validator
 
 CALL = "tools/call"
+PATIENCE = 60.0
+"""Seconds after which a test that hangs fails."""
 
 
 class Reign:
@@ -97,7 +99,8 @@ async def succession(backend: Any, chain: Chain, **options: Any) -> AsyncGenerat
     await made._reign.entered()  # pyright: ignore[reportPrivateUsage] - of this module
     made.gateway = Gateway(backend, chain, swappable=True, **options)
     try:
-        yield made
+        with anyio.fail_after(PATIENCE):
+            yield made
     finally:
         with anyio.CancelScope(shield=True), anyio.move_on_after(5):
             await made.end()

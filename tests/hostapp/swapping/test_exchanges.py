@@ -22,7 +22,7 @@ from .succession import CALL, Succession, chain_of, signing, succession
 
 pytestmark = pytest.mark.anyio
 
-STATELESS = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}
+STATELESS: dict[str, Any] = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}
 FORMS: dict[str, Any] = {"elicitation": {}}
 
 
@@ -448,14 +448,14 @@ async def test_a_new_limit_for_answers_does_not_shorten_what_is_asked_already(lo
 
 @pytest.mark.parametrize("later", [(), signing(2)], ids=["relayed", "judged"])
 async def test_the_round_after_a_question_may_meet_a_chain_that_asks_nobody(log: Path, later: Any) -> None:
-    meta = {"_meta": {**STATELESS["_meta"], "io.modelcontextprotocol/clientCapabilities": FORMS}}
+    meta: dict[str, Any] = {"_meta": {**STATELESS["_meta"], "io.modelcontextprotocol/clientCapabilities": FORMS}}
     async with talking(log, chain_of(asking(1), *signing(1))) as talk:
         asked = (await talk.call(1, **meta))["result"]
         assert asked["resultType"] == "input_required"
         retired = await talk.chains.swap(chain_of(*later))
         await retired.wait()
         (key,) = asked["inputRequests"]
-        reply = {key: {"action": "accept", "content": {}}}
+        reply: dict[str, Any] = {key: {"action": "accept", "content": {}}}
         answer = await talk.call(2, inputResponses=reply, requestState=asked["requestState"], **meta)
         assert answer["result"] == ({"asked": 2, "signed": 2} if later else {})
         (reached,) = [message["params"] for message in talk.seen()]
@@ -463,17 +463,21 @@ async def test_the_round_after_a_question_may_meet_a_chain_that_asks_nobody(log:
 
 
 async def test_a_state_of_a_server_that_looks_like_the_gateway_s_own_passes_all_chains(log: Path) -> None:
-    meta = {"_meta": {**STATELESS["_meta"], "io.modelcontextprotocol/clientCapabilities": FORMS}}
+    meta: dict[str, Any] = {"_meta": {**STATELESS["_meta"], "io.modelcontextprotocol/clientCapabilities": FORMS}}
     async with talking(log, chain_of(*signing(1))) as talk:
         # One that began before this gateway could wrap it, and one that it has wrapped.
         await talk.call(1, requestState="midspan.1.theirs", **meta)
-        interim = {"resultType": "input_required", "inputRequests": {}, "requestState": "midspan.1.theirs"}
+        interim: dict[str, Any] = {
+            "resultType": "input_required",
+            "inputRequests": {},
+            "requestState": "midspan.1.theirs",
+        }
         step = send(result(2, interim))
         state = (await talk.call(2, step, **meta))["result"]["requestState"]
         assert state != "midspan.1.theirs"
         await talk.chains.swap(chain_of(asking(2)))
         again = (await talk.call(2, step, requestState=state, **meta))["result"]
-        reply = {key: {"action": "accept", "content": {}} for key in again["inputRequests"]}
+        reply: dict[str, Any] = {key: {"action": "accept", "content": {}} for key in again["inputRequests"]}
         assert len(reply) == 1
         await talk.call(2, step, inputResponses=reply, requestState=again["requestState"], **meta)
         assert [message["params"].get("requestState") for message in talk.seen()] == [

@@ -43,7 +43,7 @@ async def test_the_interceptors_that_are_in_force_are_served(log: Path) -> None:
 
 
 async def test_serving_them_begins_and_ends_with_a_swap(log: Path) -> None:
-    capabilities = {"capabilities": {}}
+    capabilities: dict[str, Any] = {"capabilities": {}}
     async with talking(log, Chain()) as talk:
         assert (await talk.call(1, method="interceptors/list"))["result"] == {}
         await talk.open(2, "initialize")

@@ -209,6 +209,33 @@ async def test_whether_an_error_page_may_be_read_its_request_s_chain_says() -> N
         assert (await front.post(call(2))).body == b"secret"
 
 
+async def test_a_request_that_is_sent_once_more_while_it_is_open_stays_with_its_chain() -> None:
+    marks: list[int] = []
+    first, second, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def handler(answer: Answer) -> None:
+        if answer.request.json()["method"] != "tools/call":
+            await answer.send(result(0, {}))
+            return
+        marks.append(answer.request.json()["params"]["mark"])
+        (second if first.is_set() else first).set()
+        await go_on.wait()
+        await answer.send(result(1, {}))
+
+    async with before_http(handler, chain_of(*signing(1))) as front:
+        await front.post(request(0, "first"))  # the session is known from here on
+        connections = [await front.connect() for _ in range(2)]
+        await connections[0].start("POST", call(1), [*HANDSHAKE, SESSION])
+        await first.wait()
+        await front.chains.swap(chain_of(*signing(2)))
+        await connections[1].start("POST", call(1), [*HANDSHAKE, SESSION])
+        await second.wait()
+        assert marks == [1, 1]
+        go_on.set()
+        for connection in connections:
+            assert (await read_head(connection.reader)).status == 200
+
+
 @pytest.mark.parametrize("fields", [(*HANDSHAKE, SESSION), stateless("tools/call", "echo")], ids=["session", "alone"])
 async def test_a_client_that_goes_away_lets_go_of_the_old_chain(fields: Any) -> None:
     here = asyncio.Event()
@@ -339,7 +366,7 @@ async def test_a_session_in_front_of_lines_that_ends_lets_go_of_the_old_chain(lo
     came = asyncio.Event()
     async with fronted(server_command(log), chain_of(*signing(1), telling(came))) as front:
         begun = await front.post(program(0, "initialize", {"protocolVersion": "2025-11-25"}), HANDSHAKE)
-        fields = [*HANDSHAKE, ("mcp-session-id", begun.header("mcp-session-id"))]
+        fields = [*HANDSHAKE, ("mcp-session-id", begun.header("mcp-session-id") or "")]
         connection = await front.connect()
         await connection.start("POST", program(1, "tools/call", {"name": "go"}, ("read", 0)), fields)
         await came.wait()

@@ -290,7 +290,9 @@ class SupervisedConnection(Connection):
             except Exception as error:  # noqa: BLE001 - whatever a client's transport comes to
                 return error
             return PeerError(self.server, "a call found it closed")
-        return TimeoutError(f"not {'closed' if self._was_open else 'connected'} in time")
+        if self._was_open:
+            return PeerError(self.server, f"not closed within {CLOSE_TIMEOUT:g} s")
+        return PeerError(self.server, f"cannot be reached: no answer within {CONNECT_TIMEOUT:g} s")
 
     async def _open(self, client: object) -> None:
         if not isinstance(client, Client | ClientSession):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast, get_args
 
 from mcp import Client, ClientSession, MCPError
+from mcp_types import METHOD_NOT_FOUND
 from pydantic import ValidationError
 
 from midspan_sdk import Descriptor, PeerError, wire
@@ -97,6 +98,8 @@ async def _page(client: Client | ClientSession, server: str, params: dict[str, A
     except NoAnswerError as error:
         raise PeerError(server, f"no answer to {wire.LIST_METHOD}") from error
     except MCPError as error:
+        if error.code == METHOD_NOT_FOUND:
+            raise PeerError(server, f"serves no interceptors: it does not know {wire.LIST_METHOD}") from error
         raise PeerError(server, f"{wire.LIST_METHOD} failed with code {error.code}") from error
 
 

@@ -10,9 +10,17 @@ import anyio.abc
 from mcp import Client, ClientSession
 from pydantic import ValidationError
 
-from midspan_sdk import ChainEntry, ChainError, Descriptor, DuplicateInterceptorError, InterceptorOverrides
+from midspan_sdk import (
+    ChainEntry,
+    ChainError,
+    Descriptor,
+    DuplicateInterceptorError,
+    InterceptorOverrides,
+    UnknownNameError,
+)
 from midspan_sdk._authoring import definition_error
-from midspan_sdk._entries import overrides_from
+from midspan_sdk._entries import overrides_from, with_policy
+from midspan_sdk._model import faulty_fields
 from midspan_sdk._steps import Step
 from midspan_sdk.mcp._connection import AnyClient, ClientFactory, Connection, Listing, SupervisedConnection
 from midspan_sdk.mcp._session_step import MissingStep, SessionStep
@@ -28,29 +36,39 @@ class ServerEntries:
 
     Args:
         client_or_factory: an open client, or what makes one.
+        place: where its entries stand among those of other servers; lower comes first.
         alias: a prefix (`central` makes `central.<name>`), or names by the server's names.
-        overrides: policy by name in the chain.
+        label: how the server is called; by default a prefix, else its own name.
+        policy: for all entries, as far as their kinds take it.
+        overrides: policy by name in the chain; wins, field by field.
         take: takes over a listing of a later connection. What it raises ends that connection.
         skip_bad: leave bad descriptors out instead of refusing the server.
 
     Attributes:
         connection: to the server.
+        place: as above.
 
     Raises:
-        ChainError: an alias is no name.
+        ChainError: an alias is no name, or a policy for all has `hooks` or is not acceptable.
     """
 
     def __init__(
         self,
         client_or_factory: AnyClient | ClientFactory,
         *,
+        place: int,
         alias: Alias,
+        label: str | None,
+        policy: InterceptorOverrides | dict[str, Any] | None,
         overrides: Overrides,
         take: Callable[[ServerEntries, Listing], None],
         skip_bad: bool = False,
     ) -> None:
         self._source = client_or_factory
+        self.place = place
         self._alias = _checked(alias)
+        self._label = label or (alias if isinstance(alias, str) else None)
+        self._policy = _for_all(policy)
         self._overrides = dict(overrides or {})
         self._take = take
         self._skip_bad = skip_bad
@@ -58,11 +76,10 @@ class ServerEntries:
         self.connection = self._new_connection()
 
     def _new_connection(self) -> Connection:
-        label = self._alias if isinstance(self._alias, str) else None
         if isinstance(self._source, Client | ClientSession):
-            connection = Connection(label)
+            connection = Connection(self._label)
         else:
-            connection = SupervisedConnection(label, self._source, lambda listing: self._take(self, listing))
+            connection = SupervisedConnection(self._label, self._source, lambda listing: self._take(self, listing))
         connection.skip_bad = self._skip_bad
         return connection
 
@@ -90,6 +107,11 @@ class ServerEntries:
                 raise
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its entries, in order."""
+        return tuple(self._steps)
+
+    @property
     def closed(self) -> bool:
         """Whether the chain ended the connection, so that it must be opened again."""
         return self.connection.closed
@@ -104,7 +126,7 @@ class ServerEntries:
         Raises:
             DuplicateInterceptorError: a name is taken; names both servers.
             DefinitionError: an override is not acceptable.
-            ChainError: an override or an alias names nothing of this server.
+            UnknownNameError: an override or an alias names nothing of this server.
         """
         found: dict[str, Step] = {}
         for descriptor in listing.descriptors:
@@ -137,7 +159,8 @@ class ServerEntries:
     def _check_names(self, what: str, given: Mapping[str, object], known: set[str]) -> None:
         if unknown := sorted(given.keys() - known):
             offered = ", ".join(sorted(known)) or "none"
-            raise ChainError(f"{what}: names {unknown[0]!r}; server {self.connection.server!r} offers {offered}")
+            problem = f"{what}: names {unknown[0]!r}; server {self.connection.server!r} offers {offered}"
+            raise UnknownNameError(unknown[0], sorted(known), problem)
 
     def _name_of(self, descriptor: Descriptor) -> str:
         if isinstance(self._alias, str):
@@ -146,9 +169,10 @@ class ServerEntries:
 
     def _entry(self, name: str, descriptor: Descriptor) -> ChainEntry:
         try:
-            overrides = overrides_from(self._overrides.get(name))
+            own = overrides_from(self._overrides.get(name))
         except ValidationError as error:
             raise definition_error(name, error) from error
+        overrides = with_policy(own, self._policy, descriptor.type)
         return ChainEntry(descriptor, overrides=overrides, server=self.connection.server, name=name)
 
 
@@ -157,6 +181,16 @@ def _checked(alias: Alias) -> Alias:
         if not name or not name.isprintable():
             raise ChainError(f"alias: {name!r} is not a name: empty, or with characters that cannot be printed")
     return alias
+
+
+def _for_all(policy: InterceptorOverrides | dict[str, Any] | None) -> InterceptorOverrides:
+    try:
+        found = overrides_from(policy)
+    except ValidationError as error:
+        raise ChainError(f"policy: does not fit: {faulty_fields(error, whole='policy')}") from error
+    if found.hooks is not None:
+        raise ChainError("policy: takes no hooks, each interceptor has its own; narrow them in overrides")
+    return found
 
 
 def _both(present: ChainEntry, added: ChainEntry) -> str:

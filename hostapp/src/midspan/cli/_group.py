@@ -15,7 +15,10 @@ from midspan.errors import OperatorError, did_you_mean, operator_error_in
 COMMANDS = {
     "config": ("Find, begin and describe the config file.", "midspan.cli.config:config_group"),
     "demo": ("See it work: a server, a client and the gateway between them.", "midspan.cli.demo:demo"),
-    "interceptors": ("Serve interceptors over the wire protocol.", "midspan.cli.interceptors:interceptors"),
+    "interceptors": (
+        "Serve interceptors over the wire protocol, list and invoke them on servers.",
+        "midspan.cli.interceptors:interceptors",
+    ),
     "plugins": ("List installed plugins, show what they contribute.", "midspan.cli.plugins:plugins_group"),
     "run": ("Guard a server for a client that speaks stdio.", "midspan.cli.run:run"),
     "serve": ("Guard servers for clients that speak HTTP.", "midspan.cli.serve:serve"),

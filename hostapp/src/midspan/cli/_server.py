@@ -108,7 +108,7 @@ class ServerChoice:
                 self.url,
                 chain,
                 transport=transport,
-                headers=_headers(self.headers),
+                headers=header_fields(self.headers),
                 name=self.name,
                 max_message=longest,
                 swappable=followed,
@@ -227,7 +227,12 @@ def towards_clients(config: Config | None, server: str | None = None) -> Towards
     return said
 
 
-def _headers(lines: tuple[str, ...]) -> dict[str, str]:
+def header_fields(lines: tuple[str, ...]) -> dict[str, str]:
+    """Return what `--header` says, with variables from the environment.
+
+    Raises:
+        OperatorError: a line is no header field, or a variable is not set.
+    """
     from midspan.config import expand
 
     headers: dict[str, str] = {}

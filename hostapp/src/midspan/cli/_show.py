@@ -81,19 +81,21 @@ def _entry_row(entry: ChainEntry) -> tuple[str, ...]:
         entry.name,
         entry.descriptor.noun,
         entry.mode if decides else "-",
-        _priority(entry) if entry.type == "mutation" else "-",
+        priority_text(entry) if entry.type == "mutation" else "-",
         ("yes" if entry.fail_open else "no") if decides else "-",
         f"{entry.timeout:g}s",
-        _hooks(entry.hooks),
+        hooks_text(entry.hooks),
     )
 
 
-def _priority(entry: ChainEntry) -> str:
+def priority_text(entry: ChainEntry) -> str:
+    """Write a mutator's priority, or both when they differ."""
     request, response = entry.priority("request"), entry.priority("response")
     return str(request) if request == response else f"{request}/{response}"
 
 
-def _hooks(hooks: Sequence[Hook]) -> str:
+def hooks_text(hooks: Sequence[Hook]) -> str:
+    """Write hooks: `tools/call (request, response)`."""
     phases: dict[tuple[str, ...], list[str]] = {}
     for hook in hooks:
         phases.setdefault(hook.events, []).append(hook.phase)

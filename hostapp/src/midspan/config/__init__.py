@@ -17,6 +17,7 @@ from midspan.config._tables import NAME, PluginTable, plugin_tables
 
 if TYPE_CHECKING:
     from midspan.config._client_json import servers_from_client_json
+    from midspan.config._durations import milliseconds
     from midspan.config._edit import set_enabled
     from midspan.config._faults import Fault, fault_of, faults_of, keys_of, type_text, unknown_key
     from midspan.config._filling import Filled, filled
@@ -78,6 +79,7 @@ __all__ = [
     "keys_of",
     "load_config",
     "meanings_of",
+    "milliseconds",
     "plugin_tables",
     "read_source",
     "servers_from_client_json",
@@ -117,6 +119,7 @@ _HEAVY = {
     "keys_of": "_faults",
     "load_config": "_load",
     "meanings_of": "_meanings",
+    "milliseconds": "_durations",
     "servers_from_client_json": "_client_json",
     "set_enabled": "_edit",
     "type_text": "_faults",

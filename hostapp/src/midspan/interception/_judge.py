@@ -92,7 +92,7 @@ class _Pending(Hold):
     def __init__(
         self, method: str, params: dict[str, Any], context: InvocationContext, size: int, regime: Regime
     ) -> None:
-        super().__init__(regime)
+        Hold.__init__(self, regime)
         self.method = method
         self.size = size
         self.mark: bytes | None = None
@@ -380,7 +380,7 @@ class ChainJudge:
         params = message.params_or_empty()
         pending = _Pending(message.method, params, self._context.of(params), len(line), regime)
         try:
-            return self._opened(side, message, line, fault, pending)
+            return self._opened(side, message, params, line, fault, pending)
         except BaseException:
             pending.sent = False
             requests.close(message.id, pending)
@@ -388,10 +388,15 @@ class ChainJudge:
             raise
 
     def _opened(
-        self, side: Side, message: Message, line: bytes, fault: str | None, pending: _Pending
+        self,
+        side: Side,
+        message: Message,
+        params: dict[str, Any],
+        line: bytes,
+        fault: str | None,
+        pending: _Pending,
     ) -> Action | Deferred:
         requests, regime = self._requests[side], pending.regime
-        params = message.params_or_empty()
         chain, swappable = regime.chain, self._regimes.swappable
         if side is Side.CLIENT and pending.stateless and message.method in ROUND_METHODS and (swappable or regime.asks):
             message, line = self._open_round(message, line, fault, params, pending)
@@ -579,7 +584,7 @@ class ChainJudge:
         _require(fault)
         payload = message.payload()
         self._note_handshake(pending, message)
-        # Of its own: an answer that comes once more meets a request that holds nothing any more.
+        # Of its own: the request is over now, and an answer may come once more while this one is judged.
         hold = Hold(regime)
         self._requests[asker].close(message.id, pending)
         pending.release()

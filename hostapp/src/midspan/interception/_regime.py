@@ -4,6 +4,9 @@ An exchange begins under the regime that is in force and stays under it to its e
 mixture of two chains. A regime that another has replaced is over when its last exchange is.
 """
 
+# pyright: reportPrivateUsage=false
+# The classes of this module know each other.
+
 from __future__ import annotations
 
 import asyncio
@@ -101,15 +104,10 @@ class Regime:
         """How many exchanges are under way."""
         return self._under_way
 
-    def _end(self) -> None:
-        self._under_way -= 1
-        if not self._under_way and self._retired is not None:
-            self._retired._end()  # pyright: ignore[reportPrivateUsage] - of this module
-
     def _retire(self) -> Retired:
         self._retired = Retired(self)
         if not self._under_way:
-            self._retired._end()  # pyright: ignore[reportPrivateUsage] - of this module
+            self._retired._end()
         return self._retired
 
 
@@ -121,21 +119,26 @@ class Hold:
 
     Attributes:
         regime: as above.
+        holds: whether it still does.
     """
 
-    __slots__ = ("_holds", "regime")
+    # On the path of each message, so it reaches into the regime itself.
+    __slots__ = ("holds", "regime")
 
     def __init__(self, regime: Regime) -> None:
         self.regime = regime
-        self._holds = True
-        regime._under_way += 1  # pyright: ignore[reportPrivateUsage] - of this module, and on the path of each message
+        self.holds = True
+        regime._under_way += 1
 
     def release(self) -> bool:
         """Let go of it, unless that is done. Return whether it was not."""
-        if not self._holds:
+        if not self.holds:
             return False
-        self._holds = False
-        self.regime._end()  # pyright: ignore[reportPrivateUsage] - of this module
+        self.holds = False
+        regime = self.regime
+        regime._under_way -= 1
+        if regime._retired is not None and not regime._under_way:
+            regime._retired._end()
         return True
 
 
@@ -185,7 +188,7 @@ class Regimes:
         self.current = first
         self.swappable = swappable
         self._earlier: list[Regime] = []
-        first._swappable = swappable  # pyright: ignore[reportPrivateUsage] - of this module
+        first._swappable = swappable
 
     @property
     def may_expose(self) -> bool:
@@ -200,10 +203,10 @@ class Regimes:
         """
         if not self.swappable:
             raise RuntimeError("the chain of this gateway cannot be replaced; make it with swappable=True")
-        regime._swappable = True  # pyright: ignore[reportPrivateUsage] - of this module
+        regime._swappable = True
         before, self.current = self.current, regime
         self._earlier = [earlier for earlier in (*self._earlier, before) if not earlier.over]
-        return before._retire()  # pyright: ignore[reportPrivateUsage] - of this module
+        return before._retire()
 
     def end_session(self, session_id: str) -> None:
         """Forget what interceptors keep for a session."""

@@ -35,12 +35,14 @@ class FoundDistribution:
         version: its version.
         hashes: of its files, by their names.
         files: where they are.
+        of_plugins: whether it is a plugin's, or only plugins require it.
     """
 
     name: str
     version: str
     hashes: Mapping[str, str]
     files: Mapping[str, FoundFile] = field(repr=False)
+    of_plugins: bool
 
     @property
     def hash(self) -> str:
@@ -61,17 +63,22 @@ def found_distributions(plugins: Mapping[str, Iterable[str]]) -> dict[str, Found
         OperatorError: metadata or a file cannot be read.
     """
     modules: dict[str, tuple[str, ...]] = {canonicalize_name(name): tuple(found) for name, found in plugins.items()}
-    needed = closure([*HOST, *modules])
-    return {name: _hashed(one, modules.get(name, ())) for name, one in sorted(needed.items())}
+    host, others = closure(HOST), closure(modules)
+    of_plugins = {*modules, *(others.keys() - host.keys())}
+    return {
+        name: _hashed(one, modules.get(name, ()), name in of_plugins)
+        for name, one in sorted({**host, **others}.items())
+    }
 
 
-def _hashed(distribution: Distribution, modules: Iterable[str]) -> FoundDistribution:
+def _hashed(distribution: Distribution, modules: Iterable[str], of_plugins: bool) -> FoundDistribution:
     files = files_of(distribution, modules)
     return FoundDistribution(
         name=distribution.name,
         version=distribution.version,
         hashes={name: hash_of(file.path) for name, file in sorted(files.items())},
         files=files,
+        of_plugins=of_plugins,
     )
 
 

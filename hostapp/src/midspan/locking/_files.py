@@ -65,6 +65,12 @@ def files_of(distribution: Distribution, modules: Iterable[str] = ()) -> dict[st
         raise OperatorError(f"{where}: {error.filename}: cannot be read: {error.strerror or error}") from error
 
 
+def packages_in(files: Iterable[str]) -> set[str]:
+    """Return the names of the top-level packages and modules among files, by their names."""
+    first = (name.split("/") for name in files if not name.startswith("."))
+    return {parts[0] if len(parts) > 1 else _stem(parts[0]) or parts[0] for parts in first}
+
+
 def hash_of(path: str) -> str:
     """Return `sha256:<hex>` of a file.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -17,12 +17,7 @@ from types import CodeType, ModuleType
 
 @contextmanager
 def locked_imports() -> Generator[None]:
-    """Import from source within the block: no bytecode is read or written.
-
-    Afterwards imports are as before, except for packages that were first imported in the block: what these import of
-    themselves later, inside a function say, comes from source for the life of the process.
-    """
-    before = {_package(name) for name in sys.modules}
+    """Import from source within the block, whatever it is: no bytecode is read or written."""
     was = sys.pycache_prefix, sys.dont_write_bytecode
     # A folder that nobody can have made in advance.
     sys.pycache_prefix = os.path.join(os.path.abspath(os.sep), f"midspan-{secrets.token_hex(16)}")
@@ -31,21 +26,22 @@ def locked_imports() -> Generator[None]:
         yield
     finally:
         sys.pycache_prefix, sys.dont_write_bytecode = was
-        _from_source({_package(name) for name in sys.modules} - before)
 
 
-def _package(name: str) -> str:
-    return name.partition(".")[0]
+def import_from_source(packages: Iterable[str]) -> None:
+    """Import packages and all within them from source, for the life of the process.
 
+    Plugins import inside of functions too, while they serve. For everything it would cost too much then: the MCP SDK
+    takes seconds to compile.
 
-def _from_source(packages: set[str]) -> None:
-    if not packages:
-        return
+    Args:
+        packages: names of top-level packages and modules.
+    """
     finder = next((one for one in sys.meta_path if isinstance(one, _SourceFinder)), None)
     if finder is None:
         finder = _SourceFinder()
         sys.meta_path.insert(0, finder)
-    finder.packages |= packages
+    finder.packages.update(packages)
 
 
 class _SourceFinder(MetaPathFinder):
@@ -57,7 +53,7 @@ class _SourceFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None, /
     ) -> ModuleSpec | None:
-        if _package(fullname) not in self.packages:
+        if fullname.partition(".")[0] not in self.packages:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or type(spec.loader) is not SourceFileLoader:

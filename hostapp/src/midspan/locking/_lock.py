@@ -11,7 +11,8 @@ from packaging.utils import canonicalize_name
 from midspan.locking._closure import ENVIRONMENT, HOST, FoundDistribution, found_distributions
 from midspan.locking._descriptors import BuiltChain, described
 from midspan.locking._difference import Difference, LockError
-from midspan.locking._files import hash_of
+from midspan.locking._files import hash_of, packages_in
+from midspan.locking._imports import import_from_source
 from midspan.locking._verify import chain_differences, distribution_differences, plugin_differences
 from midspan.plugins import PluginInfo
 
@@ -74,15 +75,17 @@ class Lock:
         Raises:
             OperatorError: a file, or the metadata of a distribution, cannot be read.
         """
+        return self._compared(list(plugins))[0]
+
+    def _compared(self, plugins: Sequence[PluginInfo]) -> tuple[list[Difference], dict[str, FoundDistribution]]:
         if self.environment != ENVIRONMENT:
             # Each file may differ then, and says nothing.
-            return [
-                Difference(group="environment", subject="the environment", expected=self.environment, found=ENVIRONMENT)
-            ]
-        known = list(plugins)
-        found = found_distributions(_modules(known))
-        given = [(info, _plugin(info)) for info in known]
-        return [*plugin_differences(self.plugins, given), *distribution_differences(self.distributions, found)]
+            there = {"expected": self.environment, "found": ENVIRONMENT}
+            return [Difference(group="environment", subject="the environment", **there)], {}
+        found = found_distributions(_modules(plugins))
+        given = [(info, _plugin(info)) for info in plugins]
+        differences = [*plugin_differences(self.plugins, given), *distribution_differences(self.distributions, found)]
+        return differences, found
 
     def differences_of_chains(self, chains: Mapping[str, BuiltChain], *, whole: bool = False) -> list[Difference]:
         """Compare chains.
@@ -96,10 +99,15 @@ class Lock:
     def check_distributions(self, plugins: Sequence[PluginInfo]) -> None:
         """Refuse plugins, distributions, versions and files that differ.
 
+        When none does, the plugins' packages, and those that only plugins require, are imported from source from then
+        on: bytecode was not compared.
+
         Raises:
             LockError: one differs.
         """
-        _refuse(self.differences_of_distributions(plugins))
+        differences, found = self._compared(plugins)
+        _refuse(differences)
+        import_from_source(name for one in found.values() if one.of_plugins for name in packages_in(one.files))
 
     def check_chains(self, chains: Mapping[str, BuiltChain]) -> None:
         """Refuse chains that differ.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from midspan.plugins._instance import Instance, build_instance
     from midspan.plugins._loading import load
     from midspan.plugins._plugin import Plugin
+    from midspan.plugins._remotes import Remote
     from midspan.plugins._running import Running
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Plugin",
     "PluginInfo",
     "RefusedInstance",
+    "Remote",
     "Running",
     "Selection",
     "State",
@@ -50,6 +52,7 @@ _HEAVY = {
     "Instance": "_instance",
     "Plugin": "_plugin",
     "Builder": "_builder",
+    "Remote": "_remotes",
     "Running": "_running",
     "assemble": "_builder",
     "build_instance": "_instance",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from midspan.plugins._instance import Instance
+from midspan.plugins._remotes import Remote
 from midspan.plugins._running import Running
 from midspan_sdk import Chain, Interceptor
 
@@ -20,20 +21,22 @@ class Assembly:
         chain: all entries and observers.
         instances: the plugin instances, in order of selection.
         warnings: one line each, for stderr.
+        remotes: the interceptor servers that join the chain when it is entered, in the order of the file.
     """
 
     chain: Chain
     instances: tuple[Instance, ...]
     warnings: tuple[str, ...]
+    remotes: tuple[Remote, ...] = ()
 
     @property
     def empty(self) -> bool:
         """Whether nothing acts on messages and nothing observes them."""
-        return not self.chain.entries and not any(instance.observers for instance in self.instances)
+        return not (self.chain.entries or self.remotes) and not any(instance.observers for instance in self.instances)
 
     @property
     def interceptors(self) -> tuple[Interceptor[..., Any], ...]:
-        """All interceptors under their wire names, with config and lifespan bound."""
+        """All interceptors of plugins under their wire names, with config and lifespan bound."""
         return tuple(one for instance in self.instances for one in instance.interceptors)
 
     @asynccontextmanager
@@ -43,7 +46,8 @@ class Assembly:
         An error of the block itself leaves it as it is, not wrapped in the groups of whatever tasks ran meanwhile.
 
         Raises:
-            PluginError: a lifespan could not be entered; those before it are left.
+            OperatorError: a lifespan could not be entered, or an interceptor server could not join; what was entered
+                before is left.
         """
         async with Running() as running:
             await running.enter([self])

@@ -16,6 +16,7 @@ from midspan.plugins._info import PluginInfo
 from midspan.plugins._instance import Instance, build_instance
 from midspan.plugins._loading import load
 from midspan.plugins._plugin import Plugin
+from midspan.plugins._remotes import Remote, remote_of
 from midspan.plugins._selection import ChosenInstance, RefusedInstance, Selection, select
 from midspan_sdk import Chain, DefinitionError, MemoryStore, Store
 
@@ -40,6 +41,7 @@ class Builder:
             imported, whose code stays as it is until midspan is started anew.
         locked: is told what is to run before any plugin is imported, and what was built; a lock refuses what differs
             from it. Plugins are then imported from source, never from bytecode.
+        remotes: whether interceptor servers join the chains; a mount that only serves interceptors has no use for them.
 
     Attributes:
         config: the config.
@@ -60,6 +62,7 @@ class Builder:
         store: Store | None = None,
         before: Builder | None = None,
         locked: LockChecks | None = None,
+        remotes: bool = True,
     ) -> None:
         self.config = config if isinstance(config, Config) else load_config(config)
         local = [file_plugin(path) for path in plugin_files]
@@ -76,6 +79,9 @@ class Builder:
         self._plugins: dict[str, Plugin | PluginError] = {}
         self._imported: dict[str, Plugin] = {} if before is None else before._all_imported()
         self._instances: dict[str, Instance | OperatorError] = {}
+        tables = self.config.settings.interceptor_servers if remotes else {}
+        self._remote_tables = {name: table for name, table in tables.items() if table.enabled}
+        self._remotes: dict[str, Remote | OperatorError] = {}
         self._assemblies: dict[tuple[object, ...], Assembly | tuple[OperatorError, ...]] = {}
 
     @property
@@ -87,7 +93,8 @@ class Builder:
         """Return the chain in front of a server, built when it is first asked for.
 
         Args:
-            server: its name; None for a mount that guards no server, which gets every instance, whatever its scope.
+            server: its name; None for a mount that guards no server, which gets every instance and every interceptor
+                server, whatever its scope.
             after: what is in front of it, and whose place this one takes: instances whose plugin and config are the
                 same go on with its sessions.
 
@@ -97,12 +104,14 @@ class Builder:
         """
         chosen = [one for one in self.selection.instances if server is None or in_scope(server, one.servers)]
         refused = [one for one in self.selection.refused if server is None or in_scope(server, one.servers)]
-        key = (after, *(one.name for one in (*chosen, *refused)))
+        tables = self._remote_tables.items()
+        remotes = [name for name, table in tables if server is None or in_scope(server, table.servers)]
+        key = (after, tuple(one.name for one in (*chosen, *refused)), tuple(remotes))
         built = self._assemblies.get(key)
         if built is None:
             self._verify()
             with self._imports():
-                built = self._assemblies[key] = self._built(chosen, refused, after)
+                built = self._assemblies[key] = self._built(chosen, refused, remotes, after)
         if not isinstance(built, Assembly):
             raise_all(built)
             raise AssertionError("unreachable")
@@ -156,6 +165,23 @@ class Builder:
             raise built
         return built
 
+    def remote(self, name: str) -> Remote:
+        """Return an interceptor server of the config, read when it is first asked for. Contacts nothing.
+
+        Raises:
+            ConfigError: what its table refers to is not there.
+        """
+        found = self._remotes.get(name)
+        if found is None:
+            try:
+                found = remote_of(name, self.config)
+            except OperatorError as error:
+                found = error
+            self._remotes[name] = found
+        if isinstance(found, OperatorError):
+            raise found
+        return found
+
     def _plugin(self, info: PluginInfo) -> Plugin:
         loaded = self._plugins.get(info.id)
         if loaded is None:
@@ -179,13 +205,23 @@ class Builder:
         return plugin
 
     def _built(
-        self, chosen: Sequence[ChosenInstance], refused: Sequence[RefusedInstance], after: Assembly | None
+        self,
+        chosen: Sequence[ChosenInstance],
+        refused: Sequence[RefusedInstance],
+        remote_names: Sequence[str],
+        after: Assembly | None,
     ) -> Assembly | tuple[OperatorError, ...]:
         problems = [*self.selection.problems, *(one.problem for one in refused)]
         instances: list[Instance] = []
         for one in chosen:
             try:
                 instances.append(self.instance(one))
+            except OperatorError as error:
+                problems += each_of(error)
+        remotes: list[Remote] = []
+        for name in remote_names:
+            try:
+                remotes.append(self.remote(name))
             except OperatorError as error:
                 problems += each_of(error)
         observers = [observer for instance in instances for observer in instance.observers]
@@ -207,7 +243,7 @@ class Builder:
                 problems.append(error.with_hint(instance.without))
         if problems:
             return tuple(problems)
-        return Assembly(chain=chain, instances=tuple(instances), warnings=tuple(warnings))
+        return Assembly(chain=chain, instances=tuple(instances), warnings=tuple(warnings), remotes=tuple(remotes))
 
 
 def _contenders(selection: Selection) -> list[PluginInfo]:
@@ -226,18 +262,20 @@ def assemble(
     plugin_files: Iterable[Path] = (),
     gives: Iterable[str] = (),
     store: Store | None = None,
+    remotes: bool = True,
     server: str | None = None,
     locked: LockChecks | None = None,
 ) -> Assembly:
     """Discover, select, load, configure and chain the enabled plugins that are for a server.
 
     Args:
-        config: as of `Builder`, like the next five.
+        config: as of `Builder`, like the next six.
         plugins: see there.
         no_plugins: see there.
         plugin_files: see there.
         gives: see there.
         store: see there.
+        remotes: see there.
         server: the server's name; None for every instance, whatever its scope.
         locked: as of `Builder`.
 
@@ -252,6 +290,7 @@ def assemble(
         gives=gives,
         store=store,
         locked=locked,
+        remotes=remotes,
     )
     return builder.assembly(server)
 

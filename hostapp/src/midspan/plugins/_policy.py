@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from midspan.config import ConfigSource, HookTable, InterceptorTable, PluginSettings, PolicyTable
+from midspan.config import ConfigSource, HookTable, InterceptorTable, PluginSettings, PolicyTable, PriorityTable
 from midspan.errors import ConfigError, did_you_mean
 from midspan_sdk import Hook, Interceptor, InterceptorOverrides, PhasePriorities
 
-_KEYS = ("mode", "fail_open", "priority", "timeout")
-_TAKEN_BY = {
+KEYS = ("mode", "fail_open", "priority", "timeout")
+TAKEN_BY = {
     "mode": ("validator", "mutator"),
     "fail_open": ("validator", "mutator"),
     "priority": ("mutator",),
     "timeout": ("validator", "mutator", "sink"),
+    "may_answer": ("mutator",),
 }
+"""Kinds of interceptors that take a key of the policy."""
 
 
 def overrides_for(
@@ -49,8 +51,8 @@ def _faults(
     place = ("plugins", instance)
     kinds = {one.name: one.descriptor.noun for one in interceptors}
     for key in _set_keys(settings):
-        if not any(kind in _TAKEN_BY[key] for kind in kinds.values()):
-            yield source.error(f"no interceptor of this plugin takes it, only {_takers(key)} do", *place, key)
+        if not any(kind in TAKEN_BY[key] for kind in kinds.values()):
+            yield source.error(f"no interceptor of this plugin takes it, only {takers(key)} do", *place, key)
     for name, table in settings.interceptors.items():
         here = (*place, "interceptors", name)
         if name not in kinds:
@@ -58,40 +60,44 @@ def _faults(
             yield source.error(f"the plugin has no such interceptor{hint}", *here)
             continue
         for key in _set_keys(table):
-            if kinds[name] not in _TAKEN_BY[key]:
-                yield source.error(f"a {kinds[name]} does not take it, only {_takers(key)} do", *here, key)
+            if kinds[name] not in TAKEN_BY[key]:
+                yield source.error(f"a {kinds[name]} does not take it, only {takers(key)} do", *here, key)
 
 
 def _set_keys(table: PolicyTable) -> list[str]:
-    return [key for key in _KEYS if getattr(table, key) is not None]
+    return [key for key in KEYS if getattr(table, key) is not None]
 
 
-def _takers(key: str) -> str:
-    return " and ".join(f"{kind}s" for kind in _TAKEN_BY[key])
+def takers(key: str) -> str:
+    """Say which kinds of interceptors take a key of the policy."""
+    return " and ".join(f"{kind}s" for kind in TAKEN_BY[key])
 
 
 def _resolved(
     interceptor: Interceptor[..., Any], settings: PluginSettings, own: InterceptorTable | None
 ) -> InterceptorOverrides:
     chosen: dict[str, Any] = {}
-    for key in _KEYS:
+    for key in KEYS:
         value = getattr(own, key) if own is not None else None
         if value is None:
             value = getattr(settings, key)
-        chosen[key] = value if interceptor.descriptor.noun in _TAKEN_BY[key] else None
-    priority = chosen["priority"]
+        chosen[key] = value if interceptor.descriptor.noun in TAKEN_BY[key] else None
     return InterceptorOverrides(
         mode=chosen["mode"],
         fail_open=chosen["fail_open"],
-        priority_hint=None
-        if priority is None
-        else PhasePriorities(request=priority.request, response=priority.response),
+        priority_hint=priority_hint(chosen["priority"]),
         timeout_ms=chosen["timeout"],
-        hooks=None if own is None or own.hooks is None else tuple(_hooks(own.hooks)),
+        hooks=None if own is None or own.hooks is None else tuple(hooks(own.hooks)),
     )
 
 
-def _hooks(tables: Sequence[HookTable]) -> Iterator[Hook]:
+def priority_hint(priority: PriorityTable | None) -> PhasePriorities | None:
+    """Return a priority as the chain takes it."""
+    return None if priority is None else PhasePriorities(request=priority.request, response=priority.response)
+
+
+def hooks(tables: Sequence[HookTable]) -> Iterator[Hook]:
+    """Return hooks as the chain takes them."""
     for table in tables:
         if table.phase in ("request", "both"):
             yield Hook(events=tuple(table.events), phase="request")

@@ -17,7 +17,8 @@ import anyio
 
 from midspan.errors import PluginError
 from midspan.plugins._causes import cause_of
-from midspan_sdk import Chain
+from midspan.plugins._remotes import join_all
+from midspan_sdk import Chain, PeerError
 
 if TYPE_CHECKING:
     from midspan.plugins._assembly import Assembly
@@ -60,13 +61,16 @@ class Running:
             await self._group.__aexit__(None, None, None)
 
     async def enter(self, assemblies: Iterable[Assembly]) -> None:
-        """Enter assemblies: their lifespans, then their chains. What is entered already is shared.
+        """Enter assemblies: their lifespans, then their chains; then interceptor servers join, all side by side.
+
+        What is entered already is shared, apart from connections to interceptor servers: each chain has its own.
 
         Args:
             assemblies: what to enter. An instance that is the same as one whose lifespan is open goes on with that.
 
         Raises:
-            PluginError: a lifespan could not be entered. What was entered here is left.
+            OperatorError: a lifespan could not be entered, or an interceptor server could not join. What was entered
+                here is left.
         """
         given = list(dict.fromkeys(assemblies))
         entered: list[Assembly] = []
@@ -79,6 +83,7 @@ class Running:
             for assembly in given:
                 await self._enter_chain(assembly)
                 entered.append(assembly)
+            await join_all([(assembly.chain, assembly.remotes) for assembly in given])
         except BaseException:
             with anyio.CancelScope(shield=True):
                 for assembly in reversed(entered):
@@ -128,7 +133,10 @@ class Running:
 
     async def _enter_chain(self, assembly: Assembly) -> None:
         entered = _EnteredChain(assembly.chain)
-        await entered.enter(self._group)
+        try:
+            await entered.enter(self._group)
+        except PeerError as error:  # of an interceptor server that joined it in an earlier block
+            raise next(one for one in assembly.remotes if one.name == error.server).error(error.problem) from error
         self._chains.append(entered)
 
     async def _leave_chain(self, assembly: Assembly) -> None:
