@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
+from .building import build
 from .installs import Installed, install_from_npm, install_from_pypi
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 
 
 @pytest.fixture
@@ -38,3 +43,13 @@ def npm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def pypi(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """Return the PyPI servers."""
     return install_from_pypi(kept_folder(request, tmp_path_factory, "pypi-servers"), tmp_path_factory.mktemp("out"))
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build each distribution's sdist, and the wheel from that, and return their folder; a stranger's among them."""
+    folder = tmp_path_factory.mktemp("built")
+    build(ROOT, folder / "dist", "--all-packages")
+    # Built where a stranger would: outside of the repository.
+    build(shutil.copytree(HERE / "acme_plugin", folder / "acme_plugin"), folder / "dist")
+    return folder / "dist"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -17,6 +15,8 @@ from typing import Any
 import pytest
 from packaging.metadata import Metadata
 from packaging.requirements import Requirement
+
+from .building import find_uv, must, own_environment
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -57,7 +57,7 @@ class Product:
             text=True,
             check=False,
             timeout=120,
-            env={**_own_environment(), **environment},
+            env={**own_environment(), **environment},
         )
 
     def call_through(self, gateway: Sequence[str], texts: Sequence[str], view: Path) -> tuple[list[Any], str]:
@@ -74,23 +74,6 @@ class Product:
         return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
-def _own_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
-
-
-def _uv() -> str:
-    uv = os.environ.get("UV") or shutil.which("uv")
-    if uv is None:
-        pytest.fail("uv is missing, which builds and installs the wheels: python3 -m pip install uv")
-    return uv
-
-
-def _must(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=_own_environment())
-    if done.returncode != 0:
-        pytest.fail(f"`{' '.join(command)}` ended with {done.returncode}:\n{done.stderr}")
-
-
 def _name(project: Path) -> str:
     return tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"]
 
@@ -103,21 +86,15 @@ def _read(file: Path) -> Wheel:
 
 
 @pytest.fixture(scope="module")
-def product(tmp_path_factory: pytest.TempPathFactory) -> Product:
-    """Build each distribution's sdist, the wheel from that, and install all wheels into a fresh environment."""
+def product(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Product:
+    """Install all wheels into a fresh environment."""
     folder = tmp_path_factory.mktemp("product")
-    uv, dist, environment = _uv(), folder / "dist", folder / "environment"
-    # Built where a stranger would: outside of the repository.
-    stranger = shutil.copytree(HERE / "acme_plugin", folder / "acme_plugin")
-    # The build backend is that of this environment, so that a build needs no network.
-    build = (uv, "build", "--quiet", "--no-build-isolation", "--python", sys.executable, "--out-dir", str(dist))
-    _must(*build, "--all-packages", str(ROOT))
-    _must(*build, str(stranger))
-    wheels = {wheel.metadata.name: wheel for wheel in map(_read, sorted(dist.glob("*.whl")))}
-    _must(uv, "venv", "--quiet", "--python", sys.executable, str(environment))
+    uv, environment = find_uv(), folder / "environment"
+    wheels = {wheel.metadata.name: wheel for wheel in map(_read, sorted(built.glob("*.whl")))}
+    must(uv, "venv", "--quiet", "--python", sys.executable, str(environment))
     python, constraints = str(environment / "bin" / "python"), str(ROOT / "constraints.txt")
     files = [str(wheel.file) for wheel in wheels.values()]
-    _must(uv, "pip", "install", "--quiet", "--python", python, "--constraint", constraints, *files)
+    must(uv, "pip", "install", "--quiet", "--python", python, "--constraint", constraints, *files)
     return Product(wheels=wheels, bin=environment / "bin", project_names=frozenset(map(_name, PROJECTS)))
 
 

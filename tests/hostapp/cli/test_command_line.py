@@ -46,6 +46,7 @@ def run(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProc
         ("plugins", "list", "--config", "{config}", "--plugin", "secrets", "--no-plugin", "audit"),
         ("plugins", "enable", "--config", "{config}", "policy", "secrets"),
         ("plugins", "disable", "--config", "{config}", "policy"),
+        ("plugins", "install", "--help"),
     ],
 )
 def test_light_commands_import_the_command_line_library_and_the_standard_library_only(

@@ -82,6 +82,25 @@ def disable(plugins: tuple[str, ...], config: Path | None) -> None:
 
 
 @plugins_group.command()
+@click.argument("specs", metavar="[SPEC]...", nargs=-1)
+@click.option("-e", "--editable", multiple=True, metavar="PATH", help="Install a project folder, and run its sources.")
+@click.option("-U", "--upgrade", is_flag=True, help="Replace what is installed by later versions.")
+@click.option("--dry-run", is_flag=True, help="Print the commands that would run, and run none.")
+@config_option
+def install(
+    specs: tuple[str, ...], editable: tuple[str, ...], upgrade: bool, dry_run: bool, config: Path | None
+) -> None:
+    """Install plugins beside midspan, with the tool that installed it. Enables nothing.
+
+    SPEC is a requirement such as 'midspan-pii>=0.2', a URL, a wheel or a project folder, as pip takes it. Without any,
+    what `requires` of the config names and is not there is installed. midspan and midspan-sdk keep their versions.
+    """
+    from midspan.cli._install import install_plugins
+
+    install_plugins(specs, config, editable=editable, upgrade=upgrade, dry_run=dry_run)
+
+
+@plugins_group.command()
 @click.argument("plugin", metavar="ID")
 @config_option
 def show(plugin: str, config: Path | None) -> None:
