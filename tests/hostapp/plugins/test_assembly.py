@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from midspan.config import Config
-from midspan.errors import ConfigError, PluginError
+from midspan.errors import ConfigError, PluginError, ProblemsError
 from midspan.plugins import Assembly, assemble
 
 Assemble = Callable[..., Assembly]
@@ -386,3 +386,16 @@ def test_a_config_that_is_wrong_stops_the_start_before_anything_is_imported(tmp_
     path.write_text("[plugins.policy]\nenabled = true\ntimeout = 3\n")
     with pytest.raises(ConfigError, match=r"midspan\.toml:3:1: plugins\.policy\.timeout: must be a duration"):
         assemble(config=path)
+
+
+def test_a_distribution_that_the_config_requires_and_that_is_not_there_stops_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "midspan.toml"
+    path.write_text('requires = ["midspan-sdk>=0.1", "midspan-nothing>=0.2", "midspan-policy>=9"]\n')
+    with pytest.raises(ProblemsError) as caught:
+        assemble(config=path)
+    assert [str(problem) for problem in caught.value.problems] == [
+        f"{path}:1:33: requires[1]: midspan-nothing is not installed; "
+        "run: midspan plugins install 'midspan-nothing>=0.2'",
+        f"{path}:1:58: requires[2]: midspan-policy 0.1.0 is installed, which is not >=9; "
+        "run: midspan plugins install 'midspan-policy>=9'",
+    ]

@@ -194,6 +194,15 @@ class Builder:
             raise loaded
         return loaded
 
+    def _unmet(self) -> list[OperatorError]:
+        """Return what is wrong with the distributions that the config requires."""
+        required = self.config.settings.requires
+        if not required:
+            return []
+        from midspan.installing import unmet_requirements
+
+        return [self.config.source.error(one.problem, "requires", one.index) for one in unmet_requirements(required)]
+
     def _all_imported(self) -> dict[str, Plugin]:
         now = {plugin: one for plugin, one in self._plugins.items() if isinstance(one, Plugin)}
         return {**self._imported, **now}
@@ -211,7 +220,7 @@ class Builder:
         remote_names: Sequence[str],
         after: Assembly | None,
     ) -> Assembly | tuple[OperatorError, ...]:
-        problems = [*self.selection.problems, *(one.problem for one in refused)]
+        problems = [*self._unmet(), *self.selection.problems, *(one.problem for one in refused)]
         instances: list[Instance] = []
         for one in chosen:
             try:
