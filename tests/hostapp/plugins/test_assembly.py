@@ -396,6 +396,6 @@ def test_a_distribution_that_the_config_requires_and_that_is_not_there_stops_the
     assert [str(problem) for problem in caught.value.problems] == [
         f"{path}:1:33: requires[1]: midspan-nothing is not installed; "
         "run: midspan plugins install 'midspan-nothing>=0.2'",
-        f"{path}:1:58: requires[2]: midspan-policy 0.1.0 is installed, which is not >=9; "
+        f"{path}:1:57: requires[2]: midspan-policy 0.1.0 is installed, which is not >=9; "
         "run: midspan plugins install 'midspan-policy>=9'",
     ]
