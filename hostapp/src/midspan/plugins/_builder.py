@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 from midspan.config import Config, in_scope, load_config
 from midspan.errors import OperatorError, PluginError, each_of, raise_all
@@ -16,6 +17,10 @@ from midspan.plugins._loading import load
 from midspan.plugins._plugin import Plugin
 from midspan.plugins._selection import ChosenInstance, RefusedInstance, Selection, select
 from midspan_sdk import Chain, DefinitionError, MemoryStore, Store
+
+_UNRECORDED: Final = (
+    "no durable observer of decisions is enabled here; enable one, such as the plugin `audit`, or remove `required`"
+)
 
 
 class Builder:
@@ -128,7 +133,18 @@ class Builder:
             except OperatorError as error:
                 problems += each_of(error)
         observers = [observer for instance in instances for observer in instance.observers]
-        chain = Chain(observers=observers, gives=self._gives, store=self._store, late_sinks=True)
+        settings = self.config.settings
+        if settings.audit.required and not any(observer.durable for observer in observers):
+            problems.append(self.config.source.error(_UNRECORDED, "audit", "required"))
+        chain = Chain(
+            observers=observers,
+            gives=self._gives,
+            store=self._store,
+            timeout=settings.limits.chain_timeout / 1000,
+            max_payload_bytes=settings.limits.max_payload,
+            observer_timeout=settings.audit.timeout / 1000,
+            late_sinks=True,
+        )
         warnings = list(self.selection.warnings)
         for number, instance in enumerate(instances):
             try:

@@ -43,6 +43,12 @@ class Instance:
     without: str
     servers: tuple[str, ...] | None = None
 
+    def own_name(self, interceptor: str) -> str:
+        """Return the name that the author gave to an interceptor, by its wire name: what the operator's tables say."""
+        if any(one.name == interceptor and one.explicit_name for one in self.interceptors):
+            return interceptor
+        return interceptor.removeprefix(f"{self.name}.")
+
     def same_as(self, other: Instance) -> bool:
         """Tell whether another build of this instance may go on with what this one has open, and what it keeps."""
         mine, theirs = self.plugin.info, other.plugin.info
