@@ -76,7 +76,8 @@ class Chain:
         store: where `store` keeps its values; in memory by default.
         timeout: the chain's own deadline in seconds.
         max_payload_bytes: the largest payload or answer a mutator may return, in bytes as JSON.
-        observer_timeout: how long a durable observer may take to keep a record, in seconds; else the message is blocked.
+        observer_timeout: how long a durable observer may take to keep a record, in seconds; else the message is
+            blocked.
         late_sinks: hand sinks what leaves, after all mutators, in both directions. By default they come where the
             protocol has them: before the mutators when receiving, so that they see what arrived.
 

@@ -40,6 +40,7 @@ class Builder:
     Attributes:
         config: the config.
         selection: which plugins run, and why others do not.
+        blocked: what `no_plugins` names.
 
     Raises:
         OperatorError: the config is wrong, or a plugin file is none.
@@ -60,7 +61,8 @@ class Builder:
         found = [*discover(), *local]
         _refuse_taken_ids(found, local)
         wanted = [*plugins, *(info.id for info in local)]
-        self.selection: Selection = select(found, self.config.tables, enable=wanted, block=no_plugins)
+        self.blocked = tuple(no_plugins)
+        self.selection: Selection = select(found, self.config.tables, enable=wanted, block=self.blocked)
         self._gives = tuple(gives)
         self._store = store or MemoryStore()
         self._plugins: dict[str, Plugin | PluginError] = {}
