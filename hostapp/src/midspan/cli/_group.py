@@ -14,6 +14,7 @@ from midspan.errors import OperatorError, did_you_mean, operator_error_in
 
 COMMANDS = {
     "chain": ("Draw what will run, in which order, and why.", "midspan.cli.chain:chain"),
+    "check": ("Find all that is wrong, start nothing.", "midspan.cli.check:check"),
     "demo": ("See it work: a server, a client and the gateway between them.", "midspan.cli.demo:demo"),
     "interceptors": ("Serve interceptors over the wire protocol.", "midspan.cli.interceptors:interceptors"),
     "plugins": ("List installed plugins, show what they contribute.", "midspan.cli.plugins:plugins_group"),

@@ -15,7 +15,7 @@ from midspan.errors import OperatorError
 if TYPE_CHECKING:
     from midspan_sdk.wire import Direction, Phase
 
-GIVES = ("session", "store", "tools", "ask")
+_GIVES = ("session", "store", "tools", "ask")
 """What a gateway gives to handlers."""
 
 
@@ -60,7 +60,7 @@ def chain(
         raise OperatorError(f"{event} is a notification, which nobody answers: it has no response phase")
     if event in UNINTERCEPTED_METHODS:
         raise OperatorError(f"{event} keeps the connection working: no chain ever sees it")
-    builder = Builder(config=config, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=GIVES)
+    builder = Builder(config=config, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=_GIVES)
     views = [
         chain_view(builder, group, event=event, phase=phase, direction=direction)
         for group in groups_of(builder, server)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from midspan.checking import chain_notes, config_notes
 from midspan.config import Config, in_scope, load_config
 from midspan.errors import OperatorError, PluginError, each_of, raise_all
 from midspan.plugins._assembly import Assembly
@@ -21,6 +22,10 @@ from midspan_sdk import Chain, DefinitionError, MemoryStore, Store
 _UNRECORDED: Final = (
     "no durable observer of decisions is enabled here; enable one, such as the plugin `audit`, or remove `required`"
 )
+
+
+_Built = tuple[Assembly | tuple[OperatorError, ...], tuple[OperatorError, ...]]
+"""A chain, or why there is none; and the notes on it."""
 
 
 class Builder:
@@ -67,7 +72,7 @@ class Builder:
         self._store = store or MemoryStore()
         self._plugins: dict[str, Plugin | PluginError] = {}
         self._instances: dict[str, Instance | OperatorError] = {}
-        self._assemblies: dict[tuple[str, ...], Assembly | tuple[OperatorError, ...]] = {}
+        self._assemblies: dict[tuple[str, ...], _Built] = {}
 
     @property
     def instance_names(self) -> tuple[str, ...]:
@@ -84,16 +89,28 @@ class Builder:
             OperatorError: what the operator asked for cannot be done: an unknown or unusable plugin, a wrong config, a
                 need that the mount cannot give. Several such are `ProblemsError`. A guard never vanishes silently.
         """
+        built, _ = self._for(server)
+        if isinstance(built, Assembly):
+            return built
+        raise_all(built)
+        raise AssertionError("unreachable")
+
+    def notes(self, server: str | None = None) -> tuple[OperatorError, ...]:
+        """Return what the operator may have meant otherwise, also where the chain in front of the server is refused.
+
+        Args:
+            server: as of `assembly`.
+        """
+        return self._for(server)[1]
+
+    def _for(self, server: str | None) -> _Built:
         chosen = [one for one in self.selection.instances if server is None or in_scope(server, one.servers)]
         refused = [one for one in self.selection.refused if server is None or in_scope(server, one.servers)]
         key = tuple(one.name for one in (*chosen, *refused))
         built = self._assemblies.get(key)
         if built is None:
             built = self._assemblies[key] = self._built(chosen, refused)
-        if isinstance(built, Assembly):
-            return built
-        raise_all(built)
-        raise AssertionError("unreachable")
+        return built
 
     def instance(self, chosen: ChosenInstance) -> Instance:
         """Return an instance, built when it is first asked for.
@@ -124,9 +141,7 @@ class Builder:
             raise loaded
         return loaded
 
-    def _built(
-        self, chosen: Sequence[ChosenInstance], refused: Sequence[RefusedInstance]
-    ) -> Assembly | tuple[OperatorError, ...]:
+    def _built(self, chosen: Sequence[ChosenInstance], refused: Sequence[RefusedInstance]) -> _Built:
         problems = [*self.selection.problems, *(one.problem for one in refused)]
         instances: list[Instance] = []
         for one in chosen:
@@ -147,17 +162,17 @@ class Builder:
             observer_timeout=settings.audit.timeout / 1000,
             late_sinks=True,
         )
-        warnings = list(self.selection.warnings)
+        notes = [OperatorError(warning) for warning in self.selection.warnings]
         for number, instance in enumerate(instances):
             try:
                 _refuse_taken_names(instance, instances[:number])
                 _add(chain, instance)
-                warnings += _checked(chain, instance)
+                notes += _checked(chain, instance)
             except PluginError as error:
                 problems.append(error.with_hint(instance.without))
-        if problems:
-            return tuple(problems)
-        return Assembly(chain=chain, instances=tuple(instances), warnings=tuple(warnings))
+        notes += [*config_notes(self.config, self.instance_names), *chain_notes(self.config, instances, chain.entries)]
+        told = tuple(notes)
+        return tuple(problems) if problems else Assembly(chain=chain, instances=tuple(instances), notes=told), told
 
 
 def assemble(
@@ -223,7 +238,7 @@ def _add(chain: Chain, instance: Instance) -> None:
         raise instance.plugin.info.error(str(error), instance=instance.name) from error
 
 
-def _checked(chain: Chain, instance: Instance) -> list[str]:
+def _checked(chain: Chain, instance: Instance) -> list[PluginError]:
     names = {one.name for one in instance.interceptors}
     entries = [entry for entry in chain.entries if entry.name in names]
     problems = instance.plugin.problems(instance.config, instance.name, entries)
@@ -233,4 +248,4 @@ def _checked(chain: Chain, instance: Instance) -> list[str]:
     ]
     if errors := [line for severity, line in lines if severity == "error"]:
         raise instance.plugin.info.error("; ".join(errors), instance=instance.name)
-    return [str(instance.plugin.info.error(line, instance=instance.name)) for _, line in lines]
+    return [instance.plugin.info.error(line, instance=instance.name) for _, line in lines]

@@ -79,7 +79,9 @@ def build_instance(plugin: Plugin, chosen: ChosenInstance, config: Config) -> In
     try:
         policies = overrides_for(own, settings, config.source, name)
         bound = tuple(_bound(one, name, bindings, model) for one in own)
-    except (ConfigError, DefinitionError) as error:
+    except ConfigError as error:
+        raise plugin.info.error(str(error), instance=name, place=error) from error
+    except DefinitionError as error:
         raise plugin.info.error(str(error), instance=name) from error
     observers = tuple(_named(observer, name) for observer in plugin.observers(validated, name))
     _refuse_doubles(plugin, name, "observers", [observer.name for observer in observers])

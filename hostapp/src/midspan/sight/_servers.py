@@ -24,12 +24,14 @@ class ServerGroup:
         others: whether any other server has this chain too.
         assembly: the chain; None when it is refused.
         problems: why it is refused.
+        notes: what the operator may have meant otherwise.
     """
 
     names: tuple[str, ...]
     others: bool
     assembly: Assembly | None
     problems: tuple[OperatorError, ...]
+    notes: tuple[OperatorError, ...]
 
     @property
     def name(self) -> str:
@@ -47,7 +49,8 @@ def groups_of(builder: Builder, server: str | None = None) -> list[ServerGroup]:
     groups: dict[object, tuple[list[str], Assembly | None, tuple[OperatorError, ...]]] = {}
     for name in [server] if server is not None else _names(builder.config):
         assembly, problems = _built(builder, name)
-        key = (frozenset(_remote(builder.config, name)), assembly or tuple(problem.message for problem in problems))
+        told = tuple(each.message for each in (*problems, *builder.notes(name)))
+        key = (frozenset(_remote(builder.config, name)), assembly or told)
         groups.setdefault(key, ([], assembly, problems))[0].append(name)
     return [
         ServerGroup(
@@ -55,6 +58,7 @@ def groups_of(builder: Builder, server: str | None = None) -> list[ServerGroup]:
             others=OTHER in names,
             assembly=assembly,
             problems=problems,
+            notes=builder.notes(names[0]),
         )
         for names, assembly, problems in groups.values()
     ]
