@@ -16,6 +16,7 @@ COMMANDS = {
     "chain": ("Draw what will run, in which order, and why.", "midspan.cli.chain:chain"),
     "check": ("Find all that is wrong, start nothing.", "midspan.cli.check:check"),
     "demo": ("See it work: a server, a client and the gateway between them.", "midspan.cli.demo:demo"),
+    "explain": ("Show what the chain makes of one message.", "midspan.cli.explain:explain"),
     "interceptors": ("Serve interceptors over the wire protocol.", "midspan.cli.interceptors:interceptors"),
     "plugins": ("List installed plugins, show what they contribute.", "midspan.cli.plugins:plugins_group"),
     "run": ("Guard a server for a client that speaks stdio.", "midspan.cli.run:run"),
