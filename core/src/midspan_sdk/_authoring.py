@@ -102,9 +102,10 @@ class Interceptor(Generic[P, R]):
             given_name,
             type=type,
             hooks=[{"events": list(events), "phase": phase}],
-            mode=mode,
-            fail_open=fail_open,
-            priority_hint=priority_hint,
+            # What is the default anyway is not declared: so an entry can tell where its values come from.
+            mode=None if mode == "active" else mode,
+            fail_open=fail_open or None,
+            priority_hint=None if priority_hint is not False and priority_hint == 0 else priority_hint,
             compat=compat,
             description=description if description is not None else _first_line(handler),
             version=version,

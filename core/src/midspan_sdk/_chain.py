@@ -78,6 +78,8 @@ class Chain:
         store: where `store` keeps its values; in memory by default.
         timeout: the chain's own deadline in seconds.
         max_payload_bytes: the largest payload or answer a mutator may return, in bytes as JSON.
+        observer_timeout: how long a durable observer may take to keep a record, in seconds; else the message is
+            blocked.
         late_sinks: hand sinks what leaves, after all mutators, in both directions. By default they come where the
             protocol has them: before the mutators when receiving, so that they see what arrived.
         succeeding: the chain whose place this one takes: it goes on with its sessions, `session_state`, and unless
@@ -88,7 +90,7 @@ class Chain:
 
     Raises:
         ChainError: two observers have the same name.
-        ValueError: the timeout is not positive.
+        ValueError: a timeout is not positive.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class Chain:
         store: Store | None = None,
         timeout: float = CHAIN_TIMEOUT,
         max_payload_bytes: int = MAX_PAYLOAD_BYTES,
+        observer_timeout: float = OBSERVER_TIMEOUT,
         late_sinks: bool = False,
         succeeding: Chain | None = None,
         fresh: Iterable[str] = (),
@@ -109,9 +112,11 @@ class Chain:
         self._places = count()
         self._plans: dict[tuple[str, str, str, str | None, bool], Plan] = {}
         self._needs: frozenset[str] = frozenset()
-        if not 0 < timeout < math.inf:
-            raise ValueError(f"timeout must be a positive number of seconds, not {timeout!r}")
+        for name, seconds in (("timeout", timeout), ("observer_timeout", observer_timeout)):
+            if not 0 < seconds < math.inf:
+                raise ValueError(f"{name} must be a positive number of seconds, not {seconds!r}")
         self._timeout = timeout
+        self._observer_timeout = observer_timeout
         self._max_bytes = max_payload_bytes
         self._late_sinks = late_sinks
         self._ask = ask
@@ -498,7 +503,7 @@ class Chain:
         record = record_of(result, frame, arrived.value)
         for observer in self._durable:
             try:
-                with anyio.fail_after(OBSERVER_TIMEOUT):
+                with anyio.fail_after(self._observer_timeout):
                     await observer.observe(record)
             except BaseException as failure:
                 if interrupts(failure):

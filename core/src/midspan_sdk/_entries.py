@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import ConfigDict, Field, field_validator
 
@@ -48,6 +48,11 @@ class InterceptorOverrides(WireModel):
 
 NO_OVERRIDES = InterceptorOverrides()
 
+PolicyField = Literal["mode", "fail_open", "priority", "timeout", "hooks"]
+Origin = Literal["override", "declared", "default"]
+
+_OVERRIDING: dict[PolicyField, str] = {"priority": "priority_hint", "timeout": "timeout_ms"}
+
 
 class ChainEntry:
     """One interceptor in a chain, with its policy resolved.
@@ -66,7 +71,7 @@ class ChainEntry:
         DefinitionError: an override widens the hooks, or gives a sink or a validator what its kind does not take.
     """
 
-    __slots__ = ("descriptor", "fail_open", "hooks", "mode", "name", "overrides", "server", "timeout")
+    __slots__ = ("_times_itself", "descriptor", "fail_open", "hooks", "mode", "name", "overrides", "server", "timeout")
 
     def __init__(
         self,
@@ -89,6 +94,7 @@ class ChainEntry:
         default = LOCAL_TIMEOUT if server is None else SESSION_TIMEOUT
         declared = timeout if timeout is not None else default
         self.timeout = policy.timeout_ms / 1000 if policy.timeout_ms is not None else declared
+        self._times_itself = timeout is not None
 
     @property
     def type(self) -> InterceptorType:
@@ -99,6 +105,17 @@ class ChainEntry:
         """Return the priority in this phase, override included."""
         hint = self.overrides.priority_hint
         return priority_in(self.descriptor.priority_hint if hint is None else hint, phase)
+
+    def origin(self, field: PolicyField) -> Origin:
+        """Tell where a value comes from: an `override`, what the interceptor itself `declared`, or the `default`.
+
+        A value that is declared as the default has it is the `default`.
+        """
+        overriding = _OVERRIDING.get(field, field)
+        if getattr(self.overrides, overriding) is not None:
+            return "override"
+        declared = self._times_itself if field == "timeout" else overriding in self.descriptor.model_fields_set
+        return "declared" if declared else "default"
 
     def matches(self, event: str, phase: Phase) -> bool:
         """Tell whether the entry takes messages of this event in this phase."""

@@ -6,10 +6,11 @@ import secrets
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from midspan_sdk._asking import Question
+from midspan_sdk._asking import Question, UnansweredError
 from midspan_sdk._entries import ChainEntry
 from midspan_sdk._handler import Mutation
 from midspan_sdk._model import WireModel
+from midspan_sdk._observers import Verdict
 from midspan_sdk._results import InterceptorResult, MutationResult, ValidationResult
 from midspan_sdk.errors import InterceptorTimeoutError, InvocationError
 from midspan_sdk.wire import InterceptorType, Phase, Severity, Status
@@ -69,6 +70,30 @@ class Outcome(NamedTuple):
     value: ValidationResult | Mutation | None
     error: InvocationError | None = None
     given: dict[str, Any] | None = None
+
+    def verdict(self) -> Verdict:
+        """Return what it comes to, in the words of decision records."""
+        if isinstance(self.error, UnansweredError):
+            return "asked"
+        if self.error is not None:
+            return "timeout" if isinstance(self.error, InterceptorTimeoutError) else "failed"
+        if isinstance(self.value, ValidationResult):
+            if self.value.blocks:
+                return "denied"
+            return "allowed" if self.value.valid else "warned"
+        if isinstance(self.value, Mutation):
+            if self.value.answer is not None:
+                return "answered"
+            return "modified" if self.value.modified else "unchanged"
+        return "unchanged"
+
+    def reasons(self) -> tuple[str, ...]:
+        """Return a validator's messages, or a failure's generic reason; never a payload value."""
+        if self.error is not None:
+            return (self.reason(),)
+        if isinstance(self.value, ValidationResult):
+            return tuple(message.message for message in self.value.messages)
+        return ()
 
     def reason(self) -> str:
         """Return why the entry blocked, in words fit for a peer."""

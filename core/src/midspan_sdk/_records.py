@@ -5,15 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from midspan_sdk._asking import UnansweredError
 from midspan_sdk._exchange import target_of
 from midspan_sdk._frame import Frame
-from midspan_sdk._handler import Mutation
 from midspan_sdk._invocation import EMPTY_CONTEXT
-from midspan_sdk._observers import DecisionRecord, EntryDecision, Verdict
+from midspan_sdk._observers import DecisionRecord, EntryDecision
 from midspan_sdk._outcome import ChainExecutionResult, Outcome
-from midspan_sdk._results import ValidationResult
-from midspan_sdk.errors import InterceptorTimeoutError
 
 
 def _target(frame: Frame, arrived: dict[str, Any]) -> str | None:
@@ -50,34 +46,13 @@ def _decision(outcome: Outcome, blocked_by: str | None, frame: Frame) -> EntryDe
     entry = outcome.entry
     kind = entry.type
     assert kind != "sink"
-    reasons: tuple[str, ...] = ()
-    if outcome.error is not None:
-        reasons = (outcome.reason(),)
-    elif isinstance(outcome.value, ValidationResult):
-        reasons = tuple(message.message for message in outcome.value.messages)
     return EntryDecision(
         interceptor=entry.name,
         type=kind,
         mode=entry.mode,
-        verdict=_verdict(outcome),
+        verdict=outcome.verdict(),
         duration_ms=outcome.duration * 1000,
         blocked=entry.name == blocked_by,
-        reasons=reasons,
+        reasons=outcome.reasons(),
         asked=tuple(frame.asking.asked.get(entry.name, ())) if frame.asking is not None else (),
     )
-
-
-def _verdict(outcome: Outcome) -> Verdict:
-    if isinstance(outcome.error, UnansweredError):
-        return "asked"
-    if outcome.error is not None:
-        return "timeout" if isinstance(outcome.error, InterceptorTimeoutError) else "failed"
-    if isinstance(outcome.value, ValidationResult):
-        if outcome.value.blocks:
-            return "denied"
-        return "allowed" if outcome.value.valid else "warned"
-    if isinstance(outcome.value, Mutation):
-        if outcome.value.answer is not None:
-            return "answered"
-        return "modified" if outcome.value.modified else "unchanged"
-    return "unchanged"

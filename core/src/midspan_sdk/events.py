@@ -11,8 +11,10 @@ from collections.abc import Iterable
 from typing import Final
 
 __all__ = [
+    "CLIENT_METHODS",
     "ELICITATION_CREATE",
     "INITIALIZE",
+    "METHODS",
     "PROMPTS_GET",
     "PROMPTS_LIST",
     "RESOURCES_LIST",
@@ -21,10 +23,12 @@ __all__ = [
     "ROOTS_LIST",
     "SAMPLING_CREATE_MESSAGE",
     "SERVER_DISCOVER",
+    "SERVER_METHODS",
     "TOOLS_CALL",
     "TOOLS_LIST",
     "covers",
     "hooked_only_by_name",
+    "is_notification",
     "matches",
     "matches_any",
     "overlaps",
@@ -42,6 +46,61 @@ ELICITATION_CREATE: Final = "elicitation/create"
 ROOTS_LIST: Final = "roots/list"
 INITIALIZE: Final = "initialize"
 SERVER_DISCOVER: Final = "server/discover"
+
+_BY_EITHER: Final = (
+    "notifications/cancelled",
+    "notifications/progress",
+    "notifications/tasks/status",
+    "ping",
+    "tasks/cancel",
+    "tasks/get",
+    "tasks/list",
+    "tasks/result",
+)
+CLIENT_METHODS: Final = tuple(
+    sorted(
+        (
+            *_BY_EITHER,
+            INITIALIZE,
+            PROMPTS_GET,
+            PROMPTS_LIST,
+            RESOURCES_LIST,
+            RESOURCES_READ,
+            RESOURCES_SUBSCRIBE,
+            SERVER_DISCOVER,
+            TOOLS_CALL,
+            TOOLS_LIST,
+            "completion/complete",
+            "logging/setLevel",
+            "notifications/initialized",
+            "notifications/roots/list_changed",
+            "resources/templates/list",
+            "resources/unsubscribe",
+            "subscriptions/listen",
+        )
+    )
+)
+"""What clients send in any revision of MCP, requests and notifications."""
+SERVER_METHODS: Final = tuple(
+    sorted(
+        (
+            *_BY_EITHER,
+            ELICITATION_CREATE,
+            ROOTS_LIST,
+            SAMPLING_CREATE_MESSAGE,
+            "notifications/elicitation/complete",
+            "notifications/message",
+            "notifications/prompts/list_changed",
+            "notifications/resources/list_changed",
+            "notifications/resources/updated",
+            "notifications/subscriptions/acknowledged",
+            "notifications/tools/list_changed",
+        )
+    )
+)
+"""What servers send in any revision of MCP; since 2026-07-28 their requests travel in results, and are judged alike."""
+METHODS: Final = tuple(sorted({*CLIENT_METHODS, *SERVER_METHODS}))
+"""Every method of MCP, in any revision. A connection may carry others too."""
 
 _ONLY_BY_NAME: Final = frozenset({INITIALIZE, SERVER_DISCOVER})
 
@@ -74,6 +133,11 @@ def hooked_only_by_name(event: str) -> bool:
     `initialize` and `server/discover` set a connection up; a wildcard does not reach them.
     """
     return event in _ONLY_BY_NAME
+
+
+def is_notification(event: str) -> bool:
+    """Tell whether the event is a notification, which nobody answers: it has a request phase only."""
+    return event.startswith("notifications/")
 
 
 def covers(wider: str, narrower: str) -> bool:

@@ -99,6 +99,7 @@ class PluginError(OperatorError):
         distribution: the distribution that brings it; None for a plugin file, or when no such plugin is installed.
         version: that distribution's version.
         origin: where it comes from, in words: `midspan-pii 1.2`, or `file no_rm.py`.
+        place: the mistake in the config file that it comes from, or None when it comes from none.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class PluginError(OperatorError):
         distribution: str | None = None,
         version: str | None = None,
         origin: str | None = None,
+        place: ConfigError | None = None,
     ) -> None:
         self.plugin = plugin
         self.problem = problem
@@ -117,6 +119,7 @@ class PluginError(OperatorError):
         self.distribution = distribution
         self.version = version
         self.origin = origin
+        self.place = place
         named = f"plugin {plugin!r}" if instance in (None, plugin) else f"plugin {plugin!r} as {instance!r}"
         super().__init__(f"{named} ({origin}): {problem}" if origin else f"{named}: {problem}")
 
@@ -133,6 +136,7 @@ class PluginError(OperatorError):
             distribution=self.distribution,
             version=self.version,
             origin=self.origin,
+            place=self.place,
         )
 
 

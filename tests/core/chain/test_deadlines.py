@@ -158,8 +158,10 @@ def test_a_deadline_of_an_execution_must_be_positive(timeout_ms: int) -> None:
 
 @pytest.mark.parametrize("timeout", [0, -1.0, float("nan"), float("inf")])
 def test_a_deadline_of_a_chain_must_be_positive(timeout: float) -> None:
-    with pytest.raises(ValueError, match="timeout must be a positive number of seconds"):
+    with pytest.raises(ValueError, match=r"^timeout must be a positive number of seconds"):
         Chain(timeout=timeout)
+    with pytest.raises(ValueError, match=r"^observer_timeout must be a positive number of seconds"):
+        Chain(observer_timeout=timeout)
 
 
 def test_a_late_handler_does_not_hold_the_others() -> None:

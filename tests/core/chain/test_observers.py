@@ -7,7 +7,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import partial, partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -280,7 +280,7 @@ async def never_ends(record: DecisionRecord) -> None:
 def test_a_failed_durable_write_blocks_the_message(
     failure: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("midspan_sdk._chain.OBSERVER_TIMEOUT", 0.02)
+    monkeypatch.setattr(Chain, "__init__", partialmethod(Chain.__init__, observer_timeout=0.02))
     result = call(redact, answers, observers=[Keeps(first=failure)])
     assert result.status != "success"
     assert (result.final_payload, result.modified, result.answer, result.answered_by) == (None, False, None, None)

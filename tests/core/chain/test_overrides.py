@@ -149,3 +149,20 @@ def test_an_override_for_nobody_is_refused_and_nothing_is_added() -> None:
         chain.add(denies, changes, overrides={"denys": {"mode": "audit"}})
     assert str(caught.value) == "overrides name 'denys', which is not among changes, denies"
     assert chain.entries == ()
+
+
+def test_an_entry_tells_where_each_value_comes_from() -> None:
+    chain = Chain()
+    chain.add(denies, audits, changes, overrides={"denies": {"timeout_ms": 50, "mode": "audit"}})
+    first, second, third = chain.entries
+    fields = ("mode", "fail_open", "timeout", "hooks", "priority")
+    assert [first.origin(field) for field in fields] == ["override", "default", "override", "declared", "default"]
+    assert [second.origin(field) for field in fields] == ["declared", "default", "default", "declared", "default"]
+    assert third.origin("priority") == "declared"
+
+
+def test_what_a_copy_under_another_name_declares_is_the_same() -> None:
+    chain = Chain()
+    chain.add(audits.bound(name="x.audits"), crashes.bound(name="x.crashes"))
+    assert [entry.origin("mode") for entry in chain.entries] == ["declared", "default"]
+    assert [entry.origin("fail_open") for entry in chain.entries] == ["default", "declared"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
+import mcp_types
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,3 +70,24 @@ def test_any_of_several_patterns_is_enough() -> None:
 
 def test_a_pattern_with_many_stars_does_not_hang_on_a_long_name() -> None:
     assert not events.matches("*a" * 12 + "*b", "a" * 2000)
+
+
+def test_the_methods_of_the_protocol_are_those_of_all_revisions_of_the_mcp_sdk() -> None:
+    def requests_and_notifications(*unions: object) -> set[str]:
+        found: set[str] = set()
+        for union in unions:
+            for model in get_args(union):
+                found |= set(get_args(model.model_fields["method"].annotation))
+        return found
+
+    client = requests_and_notifications(mcp_types.ClientRequest, mcp_types.ClientNotification)
+    server = requests_and_notifications(mcp_types.ServerRequest, mcp_types.ServerNotification)
+    assert client - set(events.CLIENT_METHODS) == set()
+    assert server - set(events.SERVER_METHODS) == set()
+    assert set(events.METHODS) == {*events.CLIENT_METHODS, *events.SERVER_METHODS}
+    assert list(events.METHODS) == sorted(events.METHODS)
+
+
+def test_a_notification_is_told_by_its_name() -> None:
+    assert events.is_notification("notifications/progress")
+    assert not events.is_notification("tools/call")

@@ -14,7 +14,7 @@ DRY = {"deny": ["delete_*"], "dry_run": True}
 
 def test_a_policy_that_is_enforced_has_no_problems(problems: ProblemsError) -> None:
     assert problems(DENY) == []
-    assert problems({"allow": ["read_*", "❤"], "deny": ["a.b-c/d_*"]}) == []
+    assert problems({"allow": ["read_*", "❤"], "deny": ["read_a.b-c/d_*"]}) == []
 
 
 def test_audit_mode_without_a_dry_run_is_an_error_that_names_the_option(problems: ProblemsError) -> None:
@@ -73,3 +73,47 @@ def test_a_pattern_that_hardly_means_what_it_says_is_a_warning(
     (problem,) = problems(table)
     assert problem.severity == "warning"
     assert line in problem.message
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (
+            {"deny": ["delete_*", "rm", "delete_all"]},
+            "deny[2] ('delete_all') never decides: deny[0] ('delete_*') matches all of it before; remove one of "
+            "the two",
+        ),
+        (
+            {"deny": ["ｒｍ", "rm"]},
+            "deny[1] ('rm') never decides: deny[0] ('ｒｍ') matches all of it before; remove one of the two",
+        ),
+        (
+            {"allow": ["read_*", "read_*"]},
+            "allow[1] ('read_*') never decides: allow[0] ('read_*') matches all of it before; remove one of the two",
+        ),
+        (
+            {"allow": ["read_*"], "deny": ["delete_*"]},
+            "deny[0] ('delete_*') never matters: no allow pattern matches any of it, so that it is denied anyway; "
+            "remove it",
+        ),
+    ],
+)
+def test_a_rule_that_never_decides_is_a_warning(
+    config: dict[str, object], message: str, problems: ProblemsError
+) -> None:
+    (problem,) = problems(config)
+    assert (problem.severity, problem.message, problem.interceptor) == ("warning", message, None)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"deny": ["delete_all", "delete_*"]},  # the first names itself in denials
+        {"allow": ["rｍ", "rm"]},  # an allow is matched to the letter
+        {"allow": ["*_file"], "deny": ["delete_*"]},
+        {"allow": ["read*"], "deny": ["rｅad_secret"]},
+        {"allow": ["*m", "ls"], "deny": ["r*m"]},
+    ],
+)
+def test_a_rule_that_decides_at_times_is_no_problem(config: dict[str, object], problems: ProblemsError) -> None:
+    assert problems(config) == []

@@ -13,13 +13,16 @@ from midspan.cli._output import print_error
 from midspan.errors import OperatorError, did_you_mean, operator_error_in
 
 COMMANDS = {
+    "chain": ("Draw what will run, in which order, and why.", "midspan.cli.chain:chain"),
+    "check": ("Find all that is wrong, start nothing.", "midspan.cli.check:check"),
     "config": ("Find, begin and describe the config file.", "midspan.cli.config:config_group"),
     "demo": ("See it work: a server, a client and the gateway between them.", "midspan.cli.demo:demo"),
+    "explain": ("Show what the chain makes of one message.", "midspan.cli.explain:explain"),
     "interceptors": (
         "Serve interceptors over the wire protocol, list and invoke them on servers.",
         "midspan.cli.interceptors:interceptors",
     ),
-    "plugins": ("List installed plugins, show what they contribute.", "midspan.cli.plugins:plugins_group"),
+    "plugins": ("List, show, install, switch and lock plugins.", "midspan.cli.plugins:plugins_group"),
     "run": ("Guard a server for a client that speaks stdio.", "midspan.cli.run:run"),
     "serve": ("Guard servers for clients that speak HTTP.", "midspan.cli.serve:serve"),
 }

@@ -19,6 +19,37 @@ def echo(text: str, *, err: bool = False) -> None:
     click.echo(text, err=err, color=False if os.environ.get("NO_COLOR") else None)
 
 
+def width() -> int:
+    """Return the columns of the terminal, at most 100; 80 when it is none."""
+    import shutil
+
+    return min(shutil.get_terminal_size().columns, 100) if sys.stdout.isatty() else 80
+
+
+def echo_wrapped(text: str, *, indent: int = 0, hang: int = 0, style: Style | None = None) -> None:
+    """Print a text on stdout, in lines of the terminal's width.
+
+    Args:
+        text: the text; line breaks and control characters in it are made harmless.
+        indent: spaces before each line.
+        hang: further spaces before all lines but the first.
+        style: of each line.
+    """
+    import textwrap
+
+    wrapped = textwrap.wrap(
+        one_line(text),
+        width(),
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent + hang),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    for line in wrapped:
+        bare = line.lstrip(" ")
+        echo(line[: len(line) - len(bare)] + (style(bare) if style is not None else bare))
+
+
 def print_error(message: str) -> None:
     """Print the operator's mistake: one line on stderr."""
     _say("error", "red", message)
@@ -85,7 +116,7 @@ def _cell(
     if is_header:
         return click.style(text, bold=True) + padding
     chooser = styles[column] if column < len(styles) else None
-    style = chooser(text) if chooser is not None else None
+    style = chooser(text) if chooser is not None and text else None
     return (style(text) if style is not None else text) + padding
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from midspan.plugins._instance import Instance, build_instance
     from midspan.plugins._loading import load
     from midspan.plugins._plugin import Plugin
+    from midspan.plugins._policy import policy_place
     from midspan.plugins._remotes import Remote
     from midspan.plugins._running import Running
 
@@ -44,6 +45,7 @@ __all__ = [
     "discover",
     "load",
     "owner_of",
+    "policy_place",
     "select",
 ]
 
@@ -57,6 +59,7 @@ _HEAVY = {
     "assemble": "_builder",
     "build_instance": "_instance",
     "load": "_loading",
+    "policy_place": "_policy",
 }
 
 __getattr__ = lazily(__name__, _HEAVY)

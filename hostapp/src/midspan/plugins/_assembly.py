@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from midspan.errors import OperatorError
 from midspan.plugins._instance import Instance
 from midspan.plugins._remotes import Remote
 from midspan.plugins._running import Running
@@ -20,14 +21,19 @@ class Assembly:
     Attributes:
         chain: all entries and observers.
         instances: the plugin instances, in order of selection.
-        warnings: one line each, for stderr.
+        notes: what the operator may have meant otherwise.
         remotes: the interceptor servers that join the chain when it is entered, in the order of the file.
     """
 
     chain: Chain
     instances: tuple[Instance, ...]
-    warnings: tuple[str, ...]
+    notes: tuple[OperatorError, ...]
     remotes: tuple[Remote, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The notes, one line each, for stderr."""
+        return tuple(dict.fromkeys(note.message for note in self.notes))
 
     @property
     def empty(self) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from midspan.checking import chain_notes, config_notes
 from midspan.config import Config, in_scope, load_config
 from midspan.errors import OperatorError, PluginError, each_of, raise_all
 from midspan.plugins._assembly import Assembly
@@ -22,6 +23,14 @@ from midspan_sdk import Chain, DefinitionError, MemoryStore, Store
 
 if TYPE_CHECKING:
     from midspan.locking import LockChecks
+
+_UNRECORDED: Final = (
+    "no durable observer of decisions is enabled here; enable one, such as the plugin `audit`, or remove `required`"
+)
+
+
+_Built = tuple[Assembly | tuple[OperatorError, ...], tuple[OperatorError, ...]]
+"""A chain, or why there is none; and the notes on it."""
 
 
 class Builder:
@@ -46,6 +55,7 @@ class Builder:
     Attributes:
         config: the config.
         selection: which plugins run, and why others do not.
+        blocked: what `no_plugins` names.
 
     Raises:
         OperatorError: the config is wrong, or a plugin file is none.
@@ -69,8 +79,9 @@ class Builder:
         found = [*discover(), *local]
         _refuse_taken_ids(found, local)
         wanted = [*plugins, *(info.id for info in local)]
+        self.blocked = tuple(no_plugins)
         self.selection: Selection = select(
-            found, self.config.tables, enable=wanted, block=no_plugins, source=self.config.source
+            found, self.config.tables, enable=wanted, block=self.blocked, source=self.config.source
         )
         self._gives = tuple(gives)
         self._locked = locked
@@ -82,7 +93,7 @@ class Builder:
         tables = self.config.settings.interceptor_servers if remotes else {}
         self._remote_tables = {name: table for name, table in tables.items() if table.enabled}
         self._remotes: dict[str, Remote | OperatorError] = {}
-        self._assemblies: dict[tuple[object, ...], Assembly | tuple[OperatorError, ...]] = {}
+        self._assemblies: dict[tuple[object, ...], _Built] = {}
 
     @property
     def instance_names(self) -> tuple[str, ...]:
@@ -102,16 +113,7 @@ class Builder:
             OperatorError: what the operator asked for cannot be done: an unknown or unusable plugin, a wrong config, a
                 need that the mount cannot give. Several such are `ProblemsError`. A guard never vanishes silently.
         """
-        chosen = [one for one in self.selection.instances if server is None or in_scope(server, one.servers)]
-        refused = [one for one in self.selection.refused if server is None or in_scope(server, one.servers)]
-        tables = self._remote_tables.items()
-        remotes = [name for name, table in tables if server is None or in_scope(server, table.servers)]
-        key = (after, tuple(one.name for one in (*chosen, *refused)), tuple(remotes))
-        built = self._assemblies.get(key)
-        if built is None:
-            self._verify()
-            with self._imports():
-                built = self._assemblies[key] = self._built(chosen, refused, remotes, after)
+        built, _ = self._for(server, after)
         if not isinstance(built, Assembly):
             raise_all(built)
             raise AssertionError("unreachable")
@@ -120,6 +122,27 @@ class Builder:
 
             chain = BuiltChain(entries=built.chain.entries, instances=built.instances)
             self._locked.check_chains({self._locked_as(server): chain})
+        return built
+
+    def notes(self, server: str | None = None) -> tuple[OperatorError, ...]:
+        """Return what the operator may have meant otherwise, also where the chain in front of the server is refused.
+
+        Args:
+            server: as of `assembly`.
+        """
+        return self._for(server)[1]
+
+    def _for(self, server: str | None, after: Assembly | None = None) -> _Built:
+        chosen = [one for one in self.selection.instances if server is None or in_scope(server, one.servers)]
+        refused = [one for one in self.selection.refused if server is None or in_scope(server, one.servers)]
+        tables = self._remote_tables.items()
+        remotes = [name for name, table in tables if server is None or in_scope(server, table.servers)]
+        key = (after, server is None, tuple(one.name for one in (*chosen, *refused)), tuple(remotes))
+        built = self._assemblies.get(key)
+        if built is None:
+            self._verify()
+            with self._imports():
+                built = self._assemblies[key] = self._built(chosen, refused, remotes, after, records=server is not None)
         return built
 
     # The lock
@@ -219,7 +242,9 @@ class Builder:
         refused: Sequence[RefusedInstance],
         remote_names: Sequence[str],
         after: Assembly | None,
-    ) -> Assembly | tuple[OperatorError, ...]:
+        *,
+        records: bool,
+    ) -> _Built:
         problems = [*self._unmet(), *self.selection.problems, *(one.problem for one in refused)]
         instances: list[Instance] = []
         for one in chosen:
@@ -234,25 +259,33 @@ class Builder:
             except OperatorError as error:
                 problems += each_of(error)
         observers = [observer for instance in instances for observer in instance.observers]
+        settings = self.config.settings
+        if records and settings.audit.required and not any(observer.durable for observer in observers):
+            problems.append(self.config.source.error(_UNRECORDED, "audit", "required"))
         chain = Chain(
             observers=observers,
             gives=self._gives,
             store=self._store,
+            timeout=settings.limits.chain_timeout / 1000,
+            max_payload_bytes=settings.limits.max_payload,
+            observer_timeout=settings.audit.timeout / 1000,
             late_sinks=True,
             succeeding=None if after is None else after.chain,
             fresh=() if after is None else _changed(instances, after.instances),
         )
-        warnings = list(self.selection.warnings)
+        notes = [OperatorError(warning) for warning in self.selection.warnings]
         for number, instance in enumerate(instances):
             try:
                 _refuse_taken_names(instance, instances[:number], self.config)
                 _add(chain, instance, self.config)
-                warnings += _checked(chain, instance)
+                notes += _checked(chain, instance)
             except PluginError as error:
                 problems.append(error.with_hint(instance.without))
+        notes += [*config_notes(self.config, self.instance_names), *chain_notes(self.config, instances, chain.entries)]
+        told = tuple(notes)
         if problems:
-            return tuple(problems)
-        return Assembly(chain=chain, instances=tuple(instances), warnings=tuple(warnings), remotes=tuple(remotes))
+            return tuple(problems), told
+        return Assembly(chain=chain, instances=tuple(instances), notes=told, remotes=tuple(remotes)), told
 
 
 def _contenders(selection: Selection) -> list[PluginInfo]:
@@ -353,7 +386,7 @@ def _located(error: DefinitionError, instance: Instance, config: Config) -> str:
     return str(config.source.error(error.problem, "plugins", instance.name, "interceptors", own, error.field))
 
 
-def _checked(chain: Chain, instance: Instance) -> list[str]:
+def _checked(chain: Chain, instance: Instance) -> list[PluginError]:
     names = {one.name for one in instance.interceptors}
     entries = [entry for entry in chain.entries if entry.name in names]
     problems = instance.plugin.problems(instance.config, instance.name, entries)
@@ -363,4 +396,4 @@ def _checked(chain: Chain, instance: Instance) -> list[str]:
     ]
     if errors := [line for severity, line in lines if severity == "error"]:
         raise instance.plugin.info.error("; ".join(errors), instance=instance.name)
-    return [str(instance.plugin.info.error(line, instance=instance.name)) for _, line in lines]
+    return [instance.plugin.info.error(line, instance=instance.name) for _, line in lines]

@@ -29,12 +29,12 @@ def configure(plugin: Plugin, instance: str, model: type[BaseModel] | None, conf
     def refused(fault: Fault) -> PluginError:
         hint = "" if config.source.path is not None else "; there is no config file: write one, name it with --config"
         located = config.source.error(given.without_values(fault.problem) + hint, *place, *fault.keys)
-        return plugin.info.error(str(located), instance=instance)
+        return plugin.info.error(str(located), instance=instance, place=located)
 
     try:
         given = filled(written, os.environ, config.source, *place)
     except ConfigError as error:
-        raise plugin.info.error(str(error), instance=instance) from None
+        raise plugin.info.error(str(error), instance=instance, place=error) from None
     if model is None:
         if not written:
             return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from midspan.errors import PluginError
+from midspan.errors import ConfigError, PluginError
 
 State = Literal["available", "enabled", "disabled", "blocked", "incompatible", "duplicate", "broken"]
 STATES: tuple[State, ...] = (
@@ -53,8 +53,14 @@ class PluginInfo:
         """Return the same plugin in another state."""
         return replace(self, state=state, reason=reason)
 
-    def error(self, problem: str, *, instance: str | None = None) -> PluginError:
-        """Return an error that names this plugin and where it comes from."""
+    def error(self, problem: str, *, instance: str | None = None, place: ConfigError | None = None) -> PluginError:
+        """Return an error that names this plugin and where it comes from.
+
+        Args:
+            problem: what is wrong.
+            instance: the config table it runs as, or None when the plugin itself is meant.
+            place: the mistake in the config file that it comes from, if any.
+        """
         return PluginError(
             self.id,
             problem,
@@ -62,4 +68,5 @@ class PluginInfo:
             distribution=self.distribution,
             version=self.version,
             origin=self.origin,
+            place=place,
         )

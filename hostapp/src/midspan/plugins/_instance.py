@@ -43,6 +43,12 @@ class Instance:
     without: str
     servers: tuple[str, ...] | None = None
 
+    def own_name(self, interceptor: str) -> str:
+        """Return the name that the author gave to an interceptor, by its wire name: what the operator's tables say."""
+        if any(one.name == interceptor and one.explicit_name for one in self.interceptors):
+            return interceptor
+        return interceptor.removeprefix(f"{self.name}.")
+
     def same_as(self, other: Instance) -> bool:
         """Tell whether another build of this instance may go on with what this one has open, and what it keeps."""
         mine, theirs = self.plugin.info, other.plugin.info
@@ -73,7 +79,9 @@ def build_instance(plugin: Plugin, chosen: ChosenInstance, config: Config) -> In
     try:
         policies = overrides_for(own, settings, config.source, name)
         bound = tuple(_bound(one, name, bindings, model) for one in own)
-    except (ConfigError, DefinitionError) as error:
+    except ConfigError as error:
+        raise plugin.info.error(str(error), instance=name, place=error) from error
+    except DefinitionError as error:
         raise plugin.info.error(str(error), instance=name) from error
     observers = tuple(_named(observer, name) for observer in plugin.observers(validated, name))
     _refuse_doubles(plugin, name, "observers", [observer.name for observer in observers])

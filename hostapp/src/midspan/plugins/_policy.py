@@ -73,6 +73,24 @@ def takers(key: str) -> str:
     return " and ".join(f"{kind}s" for kind in TAKEN_BY[key])
 
 
+def policy_place(settings: PluginSettings, instance: str, interceptor: str, key: str) -> tuple[str, ...]:
+    """Return the keys of the table that decides on a value of an interceptor, down to that value.
+
+    Args:
+        settings: the instance's table.
+        instance: the table's name.
+        interceptor: the name that its author gave.
+        key: `mode`, `fail_open`, `priority`, `timeout` or `hooks`.
+
+    Returns:
+        The place in the interceptor's own table, when that says it; else in the instance's.
+    """
+    own = settings.interceptors.get(interceptor)
+    if own is not None and getattr(own, key) is not None:
+        return ("plugins", instance, "interceptors", interceptor, key)
+    return ("plugins", instance, key)
+
+
 def _resolved(
     interceptor: Interceptor[..., Any], settings: PluginSettings, own: InterceptorTable | None
 ) -> InterceptorOverrides:

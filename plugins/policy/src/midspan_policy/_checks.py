@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from midspan_policy._config import PolicyConfig
+from midspan_policy._glob import Glob
+from midspan_policy._rules import Policy, Rule
 from midspan_sdk import ChainEntry, Problem
-from midspan_sdk.events import TOOLS_CALL, TOOLS_LIST
+from midspan_sdk.events import TOOLS_CALL, TOOLS_LIST, overlaps
 
 _OTHER_WILDCARDS = "?[]{}"
 
@@ -21,7 +23,7 @@ def find_problems(config: PolicyConfig, entries: Sequence[ChainEntry]) -> list[P
     enforcing = [entry for entry in entries if entry.type == "validation" and entry.matches(TOOLS_CALL, "request")]
     hiding = [entry for entry in entries if entry.type == "mutation" and entry.matches(TOOLS_LIST, "response")]
     mounted = _dry_run(enforcing + hiding) if config.dry_run else _enforcement(enforcing, hiding)
-    return [*mounted, *_patterns(config)]
+    return [*mounted, *_patterns(config), *_dead_rules(config.policy)]
 
 
 def _dry_run(entries: Sequence[ChainEntry]) -> Iterator[Problem]:
@@ -77,3 +79,37 @@ def _patterns(config: PolicyConfig) -> Iterator[Problem]:
                 message=f"{rule.id} ({pattern!r}) has invisible characters, which names must have too to match",
                 severity="warning",
             )
+
+
+def _dead_rules(policy: Policy) -> Iterator[Problem]:
+    for rules in (policy.allow, policy.deny):
+        for number, rule in enumerate(rules):
+            earlier = next((one for one in rules[:number] if _glob(one).covers(_glob(rule))), None)
+            if earlier is not None:
+                yield Problem(
+                    message=f"{rule.id} ({rule.pattern!r}) never decides: {earlier.id} ({earlier.pattern!r}) matches "
+                    "all of it before; remove one of the two",
+                    severity="warning",
+                )
+    if not policy.allow:
+        return
+    for rule in policy.deny:
+        if not any(_may_share(rule, allowed) for allowed in policy.allow):
+            yield Problem(
+                message=f"{rule.id} ({rule.pattern!r}) never matters: no allow pattern matches any of it, so that it "
+                "is denied anyway; remove it",
+                severity="warning",
+            )
+
+
+def _glob(rule: Rule) -> Glob:
+    assert rule.glob is not None
+    return rule.glob
+
+
+def _may_share(denied: Rule, allowed: Rule) -> bool:
+    """Tell whether some name could match both; when in doubt, yes."""
+    # A literal asterisk of a part counts as a wildcard here, which only makes more names match.
+    text = "*".join(_glob(allowed).folded().parts)
+    # A deny matches names without the spaces around them, too.
+    return any(overlaps("*".join(_glob(denied).parts), one) for one in (text, text.strip(" ")))

@@ -1,0 +1,74 @@
+"""`midspan chain`: the exact order that will run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from midspan.cli._options import building_options
+from midspan.cli._output import echo, print_warning
+from midspan.errors import OperatorError
+
+if TYPE_CHECKING:
+    from midspan_sdk.wire import Direction, Phase
+
+_GIVES = ("session", "store", "tools", "ask")
+"""What a gateway gives to handlers."""
+
+
+@click.command()
+@click.argument("event", required=False, metavar="[EVENT]")
+@click.option("--phase", type=click.Choice(["request", "response"]), help="Draw this phase only; default: both.")
+@click.option(
+    "--direction",
+    type=click.Choice(["sending", "receiving"]),
+    help="Draw this direction only: sending is client to server. Default: the ways in which messages of EVENT go.",
+)
+@click.option(
+    "--server", metavar="NAME", help="Draw the chain in front of this server, whether the config has it or not."
+)
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object, for programs.")
+@building_options
+def chain(
+    config: Path | None,
+    plugins: tuple[str, ...],
+    no_plugins: tuple[str, ...],
+    plugin_files: tuple[Path, ...],
+    event: str | None,
+    phase: Phase | None,
+    direction: Direction | None,
+    server: str | None,
+    as_json: bool,
+) -> int:
+    """Draw the exact order that will run, and where each value comes from. Starts nothing.
+
+    EVENT is a JSON-RPC method, such as tools/call. Without it, all events are drawn that anything in the chain hooks,
+    those with the same order together; without --server, all servers, likewise.
+
+    A server whose chain is refused shows why; the exit code is 2 then.
+    """
+    from midspan.cli._chain_text import print_chains
+    from midspan.plugins import Builder
+    from midspan.sight import chain_view, groups_of
+    from midspan_sdk.events import is_notification
+    from midspan_sdk.wire import UNINTERCEPTED_METHODS
+
+    if event is not None and phase == "response" and is_notification(event):
+        raise OperatorError(f"{event} is a notification, which nobody answers: it has no response phase")
+    if event in UNINTERCEPTED_METHODS:
+        raise OperatorError(f"{event} keeps the connection working: no chain ever sees it")
+    builder = Builder(config=config, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=_GIVES)
+    views = [
+        chain_view(builder, group, event=event, phase=phase, direction=direction)
+        for group in groups_of(builder, server)
+    ]
+    if as_json:
+        echo(json.dumps({"chains": [view.as_json() for view in views]}, indent=2))
+    else:
+        print_chains(views, event)
+    if server is not None and builder.config.servers and server not in builder.config.servers:
+        print_warning(f"--server {server}: the config has no such server; scopes go by the name alone")
+    return OperatorError.exit_code if any(view.group.problems for view in views) else 0
