@@ -277,6 +277,7 @@ def test_plugins_stay_when_pipx_installs_the_host_again(make: Callable[[str], Ho
     done = host.install("--upgrade", str(host.links / "midspan_acme_shout-3.2-py3-none-any.whl"))
     assert done.returncode == 0, done.stderr
     assert done.stdout == "no plugin is new, and none has another version\n"
-    must(PIPX, "reinstall", "midspan", **host.variables, **pipx_variables(host.folder))
+    pins = {"UV_CONSTRAINT": str(CONSTRAINTS)}
+    must(PIPX, "reinstall", "midspan", **host.variables, **pipx_variables(host.folder), **pins)
     assert host.versions() == {"midspan": LATER, "midspan-sdk": LATER}
     assert "acme-shout" in host.plugins()

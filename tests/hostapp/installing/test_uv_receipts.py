@@ -113,6 +113,11 @@ def test_a_host_that_is_installed_editable_stays_so(tmp_path: Path) -> None:
     assert command[-4:] == ["--editable", "/src/midspan", "--with", "a"]
 
 
+def test_a_python_that_was_not_asked_for_is_not_asked_for_by_a_variable(tmp_path: Path) -> None:
+    _, command = of_uv_tool(tmp_path, small("")).commands("a")
+    assert command[:2] == ["UV_TOOL_DIR=HERE/venvs", "UV_PYTHON="]
+
+
 @pytest.mark.parametrize(
     ("receipt", "problem"),
     [

@@ -41,7 +41,7 @@ def uv_tool_commands(
     yield Command(
         arguments=(uv, "tool", "install", *shared, *python, *_target(tool), *_with(receipt, tool, specs)),
         called="uv tool install",
-        environment=_folders(environment, receipt),
+        environment=_variables(environment, receipt),
         failed=_NOT_RECORDED,
     )
 
@@ -84,12 +84,15 @@ def _kept_files(receipt: Receipt, folder: Path) -> Iterator[str]:
         yield from (option, str(file))
 
 
-def _folders(environment: Environment, receipt: Receipt) -> dict[str, str]:
+def _variables(environment: Environment, receipt: Receipt) -> dict[str, str]:
     """Return where uv is to find this environment, whatever its own settings say now."""
-    folders = {"UV_TOOL_DIR": str(environment.prefix.parent)}
+    variables = {"UV_TOOL_DIR": str(environment.prefix.parent)}
     if receipt.commands is not None:
-        folders["UV_TOOL_BIN_DIR"] = str(receipt.commands)
-    return folders
+        variables["UV_TOOL_BIN_DIR"] = str(receipt.commands)
+    if receipt.python is None:
+        # Another one that is asked for by a variable would make uv throw this environment away.
+        variables["UV_PYTHON"] = ""
+    return variables
 
 
 def _normal(name: str) -> str:
