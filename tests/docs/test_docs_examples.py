@@ -47,6 +47,7 @@ def run(command: str, folder: Path, **variables: str) -> str:
 
 def normal(output: str) -> list[str]:
     text = re.sub(r"Decision [0-9a-f]{16}", "Decision ...", output)
+    text = re.sub(r"\d+\.\d\dms", "...ms", text)
     text = re.sub(r"'durationMs': [0-9.]+", "'durationMs': ...", text)
     return [" ".join(line.split()) for line in text.strip().splitlines()]
 
@@ -74,6 +75,16 @@ def test_an_interceptor_server_answers_what_its_page_shows(shown: Shown) -> None
 @pytest.mark.parametrize("shown", shown_in(HOW_TO / "guard-a-server.md"), ids=lambda shown: shown.command[:40])
 def test_a_failed_start_says_what_its_page_shows(shown: Shown, tmp_path: Path) -> None:
     check(shown, tmp_path)
+
+
+@pytest.mark.parametrize("shown", shown_in(HOW_TO / "see-before-it-runs.md"), ids=lambda shown: shown.command[:40])
+def test_what_is_seen_before_it_runs_is_what_its_page_shows(shown: Shown) -> None:
+    check(shown, HOW_TO / "see-before-it-runs")
+
+
+def test_the_config_of_that_page_is_the_one_that_its_commands_read() -> None:
+    (block,) = blocks_of(HOW_TO / "see-before-it-runs.md", "toml")
+    assert block.text == (HOW_TO / "see-before-it-runs" / "midspan.toml").read_text("utf-8")
 
 
 def test_the_tests_of_the_plugin_that_asks_pass() -> None:

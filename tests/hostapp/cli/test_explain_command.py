@@ -259,7 +259,7 @@ def test_a_changed_result_that_does_not_fit_its_tool_is_held_back_as_the_gateway
             {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": {"properties": {"k": {"maxLength": 9}}}}
         ]
     }
-    result = {"content": [], "structuredContent": {"k": TOKEN[:8]}}
+    result: dict[str, Any] = {"content": [], "structuredContent": {"k": TOKEN[:8]}}
     arguments = ["--request", '{"name": "t"}', "--tools", json.dumps(tools)]
     config = SECRETS + "config = { replacement = '[REDACTED]' }"
     said = explain(config, "--event", "tools/call", "--phase", "response", "--payload", json.dumps(result), *arguments)
