@@ -222,7 +222,8 @@ class Run:
 
     def _honour_answer(self, step: Step, answer: dict[str, Any]) -> bool:
         if step.entry.server is not None and not step.entry.overrides.may_answer:
-            logger.warning("%s is remote and not allowed to answer; ignored", step.entry.name)
+            name = step.entry.name
+            logger.warning("%s is remote and not allowed to answer; ignored", name, extra={"interceptor": name})
             return False
         self.answer = answer
         self.answered_by = step.entry.name
@@ -343,7 +344,14 @@ class Run:
             return True
         blocks = entry.mode == "active" and not entry.fail_open
         level = logging.WARNING if entry.fail_open or isinstance(failure, AskError) else logging.ERROR
-        logger.log(level, "%s failed: %s", entry.name, failure, exc_info=failure.__cause__)
+        logger.log(
+            level,
+            "%s failed: %s",
+            entry.name,
+            failure,
+            exc_info=failure.__cause__,
+            extra={"interceptor": entry.name},
+        )
         if not blocks:
             return False
         if isinstance(failure, InterceptorTimeoutError):

@@ -9,8 +9,10 @@ from typing import Any, NoReturn
 
 import click
 
+from midspan.cli._log_choice import wants_json
 from midspan.cli._output import print_error
 from midspan.errors import OperatorError, did_you_mean, operator_error_in
+from midspan.logs import configure, reset
 
 COMMANDS = {
     "demo": ("See it work: a server, a client and the gateway between them.", "midspan.cli.demo:demo"),
@@ -86,12 +88,20 @@ def invoke(arguments: Sequence[str]) -> int:
     0 is done; 2 is the operator's mistake, told in one line on stderr; a sub-command may return another one. Anything
     that is raised beside is a bug.
     """
+    code = _invoke(arguments)
+    reset()
+    return code
+
+
+def _invoke(arguments: Sequence[str]) -> int:
     try:
         result: Any = root.main(args=list(arguments), prog_name="midspan", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code
     except click.ClickException as error:
+        if wants_json(error, arguments):
+            configure("json")
         print_error(_usage(error))
         return OperatorError.exit_code
     except click.Abort:

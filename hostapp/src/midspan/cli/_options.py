@@ -8,6 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
+from midspan.cli._log_choice import FORMAT_VARIABLE, LEVEL_VARIABLE, LogChoice
+from midspan.logs import FORMATS, LEVELS
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -44,3 +47,42 @@ def plugin_options(command: F) -> F:
         help="Load one local Python file as a plugin.",
     )
     return selection_options(option(command))
+
+
+def log_options(command: F) -> F:
+    """Add the options of the log: the argument `log`, a `LogChoice`. What they say is in force from then on."""
+
+    def chosen(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        # Eager: what is wrong with the other options is told in the format that is asked for.
+        choice = context.params.setdefault("log", LogChoice())
+        if parameter.name == "log_format":
+            choice.format = value
+        else:
+            choice.level = value
+        if not context.resilient_parsing:
+            choice.configure()
+        return value
+
+    options = (
+        click.option(
+            "--log-format",
+            type=click.Choice(FORMATS),
+            envvar=FORMAT_VARIABLE,
+            help="What stderr gets: lines of text (the default), or JSON objects.",
+            is_eager=True,
+            expose_value=False,
+            callback=chosen,
+        ),
+        click.option(
+            "--log-level",
+            type=click.Choice(LEVELS),
+            envvar=LEVEL_VARIABLE,
+            help="From which level on something is logged; default: info.",
+            is_eager=True,
+            expose_value=False,
+            callback=chosen,
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command

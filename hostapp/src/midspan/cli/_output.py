@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 
 import click
 
 from midspan.errors import one_line
+from midspan.logs import say
 
 Style = Callable[[str], str]
 
@@ -19,12 +21,17 @@ def echo(text: str, *, err: bool = False) -> None:
 
 def print_error(message: str) -> None:
     """Print the operator's mistake: one line on stderr."""
-    echo(f"{click.style('midspan: error:', fg='red', bold=True)} {one_line(message)}", err=True)
+    say(logging.ERROR, message)
 
 
 def print_warning(message: str) -> None:
     """Print what the operator may have meant otherwise: one line on stderr."""
-    echo(f"{click.style('midspan: warning:', fg='yellow', bold=True)} {one_line(message)}", err=True)
+    say(logging.WARNING, message)
+
+
+def print_info(message: str) -> None:
+    """Print what a running command has to say: one line on stderr."""
+    say(logging.INFO, message)
 
 
 def print_table(
@@ -69,4 +76,4 @@ def _cell(
 
 def print_relay_only() -> None:
     """Say that nothing acts on messages."""
-    click.echo("midspan: relay only, no interceptor is enabled", err=True)
+    print_info("relay only, no interceptor is enabled")

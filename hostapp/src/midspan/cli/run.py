@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from midspan.cli._options import plugin_options
+from midspan.cli._ending import Ending, run_to_end
+from midspan.cli._log_choice import LogChoice
+from midspan.cli._options import log_options, plugin_options
 from midspan.cli._output import print_relay_only, print_warning
 from midspan.cli._over_stdio import over_stdio
 from midspan.cli._server import ServerChoice, server_options
@@ -23,11 +25,13 @@ if TYPE_CHECKING:
 @click.command(context_settings={"allow_interspersed_args": False})
 @server_options
 @plugin_options
+@log_options
 def run(
     config: Path | None,
     plugins: tuple[str, ...],
     no_plugins: tuple[str, ...],
     plugin_files: tuple[Path, ...],
+    log: LogChoice,
     choice: ServerChoice,
 ) -> None:
     """Guard an MCP server for the client that started this command, over stdio.
@@ -48,9 +52,9 @@ def run(
         if not (plugins or no_plugins or plugin_files or choice.server) and find_config(config) is None:
             # Nothing can be enabled: without pydantic and the SDK, the relay takes two thirds of the memory.
             print_relay_only()
-            return _run(choice.named(None).run_stdio(streams))
+            return run_to_end(partial(_relay, streams, choice.named(None), None))
         from midspan.config import load_config
-        from midspan.plugins import assemble
+        from midspan.plugins import assemble, plugin_logs
 
         settings = load_config(config)
         assembly = assemble(
@@ -60,23 +64,18 @@ def run(
             plugin_files=plugin_files,
             gives=("session", "store", "tools", "ask"),
         )
+        log.configure(plugins=plugin_logs(assembly.instances))
         for warning in assembly.warnings:
             print_warning(warning)
-        return _run(_relay(streams, choice.gateway(settings, assembly.chain), assembly))
+        return run_to_end(partial(_relay, streams, choice.gateway(settings, assembly.chain), assembly))
 
     over_stdio(guard)
 
 
-def _run(work: Coroutine[Any, Any, int]) -> int:
-    # Not `asyncio.run`, which at its end joins the default executor: a plugin's hanging thread would hold the gateway,
-    # and with it the client, long after the server has gone.
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    return loop.run_until_complete(work)
-
-
-async def _relay(streams: tuple[int, int], gateway: Gateway, assembly: Assembly) -> int:
-    async with assembly.running():
-        if assembly.empty:
+async def _relay(streams: tuple[int, int], gateway: Gateway, assembly: Assembly | None, ending: Ending) -> int:
+    async with assembly.running() if assembly is not None else nullcontext():
+        if assembly is not None and assembly.empty:
             print_relay_only()
-        return await gateway.run_stdio(streams)
+        code = await gateway.run_stdio(streams)
+        ending.begin()
+    return code

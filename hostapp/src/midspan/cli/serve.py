@@ -6,20 +6,23 @@ import asyncio
 import socket
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from midspan.cli._options import plugin_options
-from midspan.cli._output import print_relay_only, print_warning
+from midspan.cli._ending import Ending, end_process, run_to_end
+from midspan.cli._log_choice import LogChoice
+from midspan.cli._options import log_options, plugin_options
+from midspan.cli._output import print_info, print_relay_only, print_warning
 from midspan.cli._server import ServerChoice, configured, server_options
 from midspan.errors import OperatorError
 
 if TYPE_CHECKING:
     from midspan.config import Config
     from midspan.gateway import Gateway
-    from midspan.http import Front
+    from midspan.http import Front, Health
     from midspan.plugins import Assembly
     from midspan_sdk import Chain
 
@@ -43,6 +46,7 @@ _BACKLOG = 2048
     "--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="Accept requests from this origin's pages."
 )
 @plugin_options
+@log_options
 def serve(
     config: Path | None,
     plugins: tuple[str, ...],
@@ -53,6 +57,7 @@ def serve(
     insecure: bool,
     hosts: tuple[str, ...],
     origins: tuple[str, ...],
+    log: LogChoice,
     choice: ServerChoice,
 ) -> None:
     """Guard MCP servers for clients that speak streamable HTTP, at http://HOST:PORT/mcp.
@@ -69,7 +74,7 @@ def serve(
     """
     from midspan.config import load_config
     from midspan.gateway import asgi_app
-    from midspan.plugins import assemble
+    from midspan.plugins import assemble, plugin_logs
 
     choice.check()
     settings = load_config(config)
@@ -80,12 +85,13 @@ def serve(
         plugin_files=plugin_files,
         gives=("session", "store", "tools", "ask"),
     )
+    log.configure(plugins=plugin_logs(assembly.instances))
     for warning in assembly.warnings:
         print_warning(warning)
     gateways = _gateways(choice, settings, assembly.chain)
     _check(choice, settings, gateways)
 
-    from midspan.http import is_public, listen, url_of
+    from midspan.http import Health, is_public, listen, url_of
 
     listener = listen(host, port)
     with listener:
@@ -95,11 +101,14 @@ def serve(
                 f"--host {host}: others than this machine reach this address, and midspan does not authenticate them; "
                 "add --insecure if that is meant"
             )
-        app = asgi_app(gateways, allowed_hosts=(*hosts, host), allowed_origins=origins, any_address=public)
+        health = Health()
+        app = asgi_app(
+            gateways, allowed_hosts=(*hosts, host), allowed_origins=origins, any_address=public, health=health
+        )
         if assembly.empty:
             print_relay_only()
-        lines = [f"midspan: serving {url_of(listener, path)}" for path in gateways]
-        asyncio.run(_serve(assembly, gateways.values(), app, listener, lines))
+        lines = [f"serving {url_of(listener, path)}" for path in gateways]
+        end_process(run_to_end(partial(_serve, assembly, gateways.values(), app, health, listener, lines)))
 
 
 def _gateways(choice: ServerChoice, config: Config, chain: Chain) -> dict[str, Gateway]:
@@ -129,19 +138,41 @@ def _check(choice: ServerChoice, config: Config, gateways: Mapping[str, Gateway]
 
 
 async def _serve(
-    assembly: Assembly, gateways: Iterable[Gateway], app: Front, listener: socket.socket, lines: list[str]
-) -> None:
+    assembly: Assembly,
+    gateways: Iterable[Gateway],
+    app: Front,
+    health: Health,
+    listener: socket.socket,
+    lines: list[str],
+    ending: Ending,
+) -> int:
     from midspan.http import run_server
 
+    starting = asyncio.current_task()
+    distinct = list(dict.fromkeys(gateways))
+    over = asyncio.Event()
+
     def stop() -> None:
-        for gateway in gateways:
+        if health.state == "starting" and starting is not None and not over.is_set():
+            starting.cancel()
+        health.state = "stopping"
+        for gateway in distinct:
             gateway.stop()
 
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(assembly.running())
-        for gateway in dict.fromkeys(gateways):
-            await stack.enter_async_context(gateway)
-        listener.listen(_BACKLOG)
-        for line in lines:
-            click.echo(line, err=True)
-        await run_server(app, listener, stopping=stop)
+    listener.listen(_BACKLOG)
+    # From here on probes are answered; requests are when all is entered.
+    serving = asyncio.create_task(run_server(app, listener, stop=over, stopping=stop))
+    try:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(assembly.running())
+            for gateway in distinct:
+                await stack.enter_async_context(gateway)
+            health.state = "ready"
+            for line in lines:
+                print_info(line)
+            await serving
+            ending.begin()
+    finally:
+        over.set()
+        await serving
+    return 0

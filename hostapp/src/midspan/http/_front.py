@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
@@ -9,7 +10,8 @@ from typing import Any, Final, Protocol
 
 from midspan.http._client import Client, Receive, Scope, Send
 from midspan.http._guard import Guard
-from midspan.relay import INTERNAL_ERROR, INVALID_REQUEST
+from midspan.http._health import Health, HealthState
+from midspan.relay import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_REQUEST
 
 logger = logging.getLogger("midspan.gateway")
 
@@ -32,6 +34,8 @@ class Front:
         guard: checks Host and Origin.
         running: entered when a server starts the application by itself, left when it stops; an application that it is
             mounted in does not tell it, so there whoever mounts it enters the gateway.
+        health: answers `/healthz` and `/readyz`, for which the guard does not count. Unless it is `ready`, endpoints
+            are refused with 503. A server that starts the application by itself makes it so, else its owner does.
     """
 
     def __init__(
@@ -40,10 +44,25 @@ class Front:
         guard: Guard,
         *,
         running: AbstractAsyncContextManager[Any] | None = None,
+        health: Health | None = None,
     ) -> None:
         self._endpoints = dict(endpoints)
         self._guard = guard
         self._running = running
+        self._health = health
+        self._under_way = 0
+        self._idle = asyncio.Event()
+
+    @property
+    def under_way(self) -> int:
+        """How many requests of endpoints have no complete answer yet."""
+        return self._under_way
+
+    async def idle(self) -> None:
+        """Wait until none is under way."""
+        while self._under_way:
+            self._idle.clear()
+            await self._idle.wait()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection, as ASGI 3 has it."""
@@ -57,21 +76,35 @@ class Front:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         client = Client(scope, receive, send)
+        path = _path_of(scope)
         try:
+            if self._health is not None and await self._health.serve(client, path):
+                return
             # All fields, since a field that Connection names does not get on but counts here.
             refusal = self._guard.check(scope["headers"])
-            endpoint = self._endpoints.get(_path_of(scope))
+            endpoint = self._endpoints.get(path)
             if refusal is not None:
                 logger.warning("refused a request: %s", refusal.reason)
                 await client.refuse(refusal.status, INVALID_REQUEST, refusal.reason)
             elif endpoint is None:
                 await client.refuse(404, INVALID_REQUEST, "nothing is served here")
+            elif self._health is not None and self._health.state != "ready":
+                await client.refuse(503, CONNECTION_CLOSED, f"the gateway is {self._health.state}")
             else:
-                await endpoint.serve(client)
+                await self._counted(endpoint, client)
         except Exception:
             logger.exception("a request could not be relayed")
             if not client.started:
                 await client.refuse(500, INTERNAL_ERROR, "the request could not be relayed")
+
+    async def _counted(self, endpoint: Endpoint, client: Client) -> None:
+        self._under_way += 1
+        try:
+            await endpoint.serve(client)
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._idle.set()
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -81,11 +114,17 @@ class Front:
         except Exception as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             raise
+        self._be("ready")
         await send({"type": "lifespan.startup.complete"})
         await receive()
+        self._be("stopping")
         if self._running is not None:
             await self._running.__aexit__(None, None, None)
         await send({"type": "lifespan.shutdown.complete"})
+
+    def _be(self, state: HealthState) -> None:
+        if self._health is not None:
+            self._health.state = state
 
 
 def _path_of(scope: Scope) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from midspan.plugins._assembly import Assembly, assemble
     from midspan.plugins._instance import Instance, build_instance
     from midspan.plugins._loading import load
+    from midspan.plugins._log_names import plugin_logs
     from midspan.plugins._plugin import Plugin
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "discover",
     "load",
     "owner_of",
+    "plugin_logs",
     "select",
 ]
 
@@ -47,6 +49,7 @@ _HEAVY = {
     "assemble": "_assembly",
     "build_instance": "_instance",
     "load": "_loading",
+    "plugin_logs": "_log_names",
 }
 
 __getattr__ = lazily(__name__, _HEAVY)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from asyncio import CancelledError
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 from midspan.errors import PluginError
 from midspan.plugins._causes import cause_of
@@ -14,6 +16,9 @@ from midspan.plugins._instance import Instance
 from midspan_sdk import Chain
 
 logger = logging.getLogger("midspan.plugins")
+
+LEAVE_TIMEOUT: Final = 6.0
+"""Seconds in which a lifespan is left, the longest: more than a plugin gives a disk that hangs."""
 
 
 async def enter_lifespan(stack: AsyncExitStack, instance: Instance) -> None:
@@ -33,7 +38,8 @@ async def enter_lifespan(stack: AsyncExitStack, instance: Instance) -> None:
         instance.bindings.lifespan = await _entered(lifespan, instance)
     except PluginError as error:
         raise error.with_hint(instance.without) from error
-    stack.push_async_exit(_Leaving(lifespan, f"the lifespan of plugin {instance.name!r}"))
+    about = {"plugin": instance.plugin.info.id, "instance": instance.name}
+    stack.push_async_exit(_Leaving(lifespan, f"the lifespan of plugin {instance.name!r}", LEAVE_TIMEOUT, about))
 
 
 async def _entered(lifespan: AbstractAsyncContextManager[Any], instance: Instance) -> object:
@@ -58,18 +64,36 @@ class _Leaving:
     which then takes it back.
     """
 
-    def __init__(self, left: AbstractAsyncContextManager[Any], name: str) -> None:
+    def __init__(
+        self,
+        left: AbstractAsyncContextManager[Any],
+        name: str,
+        timeout: float | None = None,
+        about: Mapping[str, str] | None = None,
+    ) -> None:
         self._left = left
         self._name = name
+        self._timeout = timeout
+        self._about = about
 
     async def __call__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        if isinstance(error, CancelledError):
-            return bool(await self._left.__aexit__(kind, error, traceback))
+        # No scope of anyio's: what is left may have scopes of its own, which end in the order in which they began.
+        limit = asyncio.timeout(self._timeout)
         try:
-            await self._left.__aexit__(None, None, None)
-        except Exception:
-            # Traffic is over and was served; that closing failed must not turn it into a failure.
-            logger.exception("%s failed while it was left", self._name)
+            async with limit:
+                if isinstance(error, CancelledError):
+                    return bool(await self._left.__aexit__(kind, error, traceback))
+                await self._left.__aexit__(None, None, None)
+        except Exception as failure:
+            if isinstance(failure, TimeoutError) and limit.expired():
+                logger.error(
+                    "%s was not left within %g s; gave it up", self._name, self._timeout or 0, extra=self._about
+                )
+            elif isinstance(error, CancelledError):
+                raise
+            else:
+                # Traffic is over and was served; that closing failed must not turn it into a failure.
+                logger.exception("%s failed while it was left", self._name, extra=self._about)
         return False

@@ -27,6 +27,16 @@ _KILLED_WITHIN: Final = 1.5
 """Seconds in which killed processes go, unless the system itself hangs."""
 
 
+_running: Final[set[ChildProcess]] = set()
+"""Those that were not let go of."""
+
+
+def kill_servers() -> None:
+    """Kill all servers that this process started, from whatever thread, when it cannot wait for their orderly end."""
+    for server in tuple(_running):
+        server.release()
+
+
 class SpawnError(ConnectError):
     """The server could not be started. The text says which command, why, and what to do."""
 
@@ -61,6 +71,7 @@ class ChildProcess:
         self._holder = holder
         self._strays = Strays(holder.process.pid, self.pid, GRACE, in_session=not holder.keeps_orphans)
         self._over = False
+        _running.add(self)
 
     def signal_group(self, number: int) -> None:
         """Send a signal to the server and all of its group."""
@@ -99,7 +110,7 @@ class ChildProcess:
         if not self._holder.alone:
             self._strays.ask()
             await self._strays.gone()
-        self._release()
+        self.release()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_KILLED_WITHIN):
                 await self._holder.gone.wait()
@@ -114,7 +125,7 @@ class ChildProcess:
         self.stdin.abort()
         self.stdout.close()
         if not self._over:
-            self._release()
+            self.release()
             self._holder.wait(_KILLED_WITHIN)
 
     def _look_while_it_lives(self) -> None:
@@ -122,12 +133,13 @@ class ChildProcess:
         if not (self._holder.keeps_orphans or self.exited.is_set()):
             self._strays.look()
 
-    def _release(self) -> None:
+    def release(self) -> None:
         """Kill whatever is left; descendants do not outlive the gateway."""
         self.end_group()
         if not self._holder.keeps_orphans:
             self._strays.kill()
         self._over = True
+        _running.discard(self)
         self._holder.release()
 
 
