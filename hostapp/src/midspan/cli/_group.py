@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
+from midspan.cli._completion import COMPLETE_VARIABLE, completing
 from midspan.cli._log_choice import wants_json
 from midspan.cli._output import print_error
 from midspan.errors import OperatorError, did_you_mean, operator_error_in
 from midspan.logs import configure, reset
 
 COMMANDS = {
+    "completion": ("Complete this command in your shell.", "midspan.cli.completion:completion"),
     "demo": ("See it work: a server, a client and the gateway between them.", "midspan.cli.demo:demo"),
     "interceptors": ("Serve interceptors over the wire protocol.", "midspan.cli.interceptors:interceptors"),
     "plugins": ("List installed plugins, show what they contribute.", "midspan.cli.plugins:plugins_group"),
@@ -41,9 +46,18 @@ class LazyGroup(click.Group):
             command = getattr(import_module(module), name)
             assert isinstance(command, click.Command)
             return command
+        if ctx.resilient_parsing:
+            return click.Group(cmd_name)  # while the shell completes, no plugin is imported
         from midspan.cli._plugin_commands import plugin_commands
 
         return plugin_commands(cmd_name)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Complete sub-commands without importing them, and this command's own options."""
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        found = [(name, text) for name, (text, _) in sorted(COMMANDS.items()) if name.startswith(incomplete)]
+        return [CompletionItem(name, help=text) for name, text in found]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help of the sub-commands without importing them."""
@@ -88,9 +102,21 @@ def invoke(arguments: Sequence[str]) -> int:
     0 is done; 2 is the operator's mistake, told in one line on stderr; a sub-command may return another one. Anything
     that is raised beside is a bug.
     """
-    code = _invoke(arguments)
+    code = _complete() if completing() else _invoke(arguments)
     reset()
     return code
+
+
+def _complete() -> int:
+    """Answer the shell. What fails completes to nothing, in silence."""
+    try:
+        with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stderr(nowhere):
+            root.main(args=[], prog_name="midspan", complete_var=COMPLETE_VARIABLE)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    except Exception:  # noqa: BLE001 - it would stand in the middle of what the person types
+        return 1
+    return 0
 
 
 def _invoke(arguments: Sequence[str]) -> int:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from midspan.cli._completion import complete_instance
 from midspan.cli._log_choice import FORMAT_VARIABLE, LEVEL_VARIABLE, LogChoice
 from midspan.logs import FORMATS, LEVELS
 
@@ -28,8 +29,22 @@ def config_option(command: F) -> F:
 def selection_options(command: F) -> F:
     """Add the options that choose among installed plugins: the arguments `config`, `plugins` and `no_plugins`."""
     options = (
-        click.option("--plugin", "plugins", multiple=True, metavar="ID", help="Enable a plugin for this run."),
-        click.option("--no-plugin", "no_plugins", multiple=True, metavar="ID", help="Block a plugin for this run."),
+        click.option(
+            "--plugin",
+            "plugins",
+            multiple=True,
+            metavar="ID",
+            help="Enable a plugin for this run.",
+            shell_complete=complete_instance,
+        ),
+        click.option(
+            "--no-plugin",
+            "no_plugins",
+            multiple=True,
+            metavar="ID",
+            help="Block a plugin for this run.",
+            shell_complete=complete_instance,
+        ),
     )
     for option in reversed(options):
         command = option(command)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from midspan.cli._completion import complete_plugin
 from midspan.cli._options import config_option, selection_options
 from midspan.cli._output import Style, echo, print_table, print_warning
 from midspan.config import find_config, plugin_tables, read_source
@@ -55,7 +56,7 @@ def list_(config: Path | None, plugins: tuple[str, ...], no_plugins: tuple[str, 
 
 
 @plugins_group.command()
-@click.argument("plugin", metavar="ID")
+@click.argument("plugin", metavar="ID", shell_complete=complete_plugin)
 @config_option
 def show(plugin: str, config: Path | None) -> None:
     """Show what a plugin contributes: interceptors, observers, config, commands. Imports it."""

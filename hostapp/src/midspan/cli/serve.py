@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from midspan.http import Front, Health
     from midspan.plugins import Assembly
     from midspan_sdk import Chain
+
+logger = logging.getLogger("midspan.gateway")
 
 _BACKLOG = 2048
 
@@ -165,8 +168,11 @@ async def _serve(
     try:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(assembly.running())
+            # Left side by side: each may have servers that do not want to end.
+            entered: list[Gateway] = []
+            stack.push_async_callback(_leave_all, entered)
             for gateway in distinct:
-                await stack.enter_async_context(gateway)
+                entered.append(await gateway.__aenter__())
             health.state = "ready"
             for line in lines:
                 print_info(line)
@@ -176,3 +182,11 @@ async def _serve(
         over.set()
         await serving
     return 0
+
+
+async def _leave_all(gateways: Iterable[Gateway]) -> None:
+    """Leave all gateways at once, whether or not one of them fails."""
+    results = await asyncio.gather(*(one.__aexit__(None, None, None) for one in gateways), return_exceptions=True)
+    for failure in results:
+        if isinstance(failure, Exception):
+            logger.error("a gateway failed while it was left", exc_info=failure)

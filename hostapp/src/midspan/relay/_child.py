@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,8 @@ from midspan.relay._channel import ConnectError
 from midspan.relay._holding import Holder, KeptChild, OwnChild
 from midspan.relay._lines import LineReader, PipeWriter, open_reader, open_writer
 from midspan.relay._strays import Strays
+
+logger = logging.getLogger("midspan.relay")
 
 GRACE: Final = 1.5
 """Seconds between closing stdin and SIGTERM, and again between SIGTERM and SIGKILL.
@@ -105,6 +108,8 @@ class ChildProcess:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(GRACE):
                     await self.exited.wait()
+        if not self.exited.is_set():
+            logger.warning("the server did not end; killed it")
         self.end_group()
         await self.exited.wait()
         if not self._holder.alone:
