@@ -156,7 +156,7 @@ async def _serve(
     over = asyncio.Event()
 
     def stop() -> None:
-        if health.state == "starting" and starting is not None and not over.is_set():
+        if health.state == "starting" and starting is not None:
             starting.cancel()
         health.state = "stopping"
         for gateway in distinct:
@@ -172,13 +172,15 @@ async def _serve(
             entered: list[Gateway] = []
             stack.push_async_callback(_leave_all, entered)
             for gateway in distinct:
-                entered.append(await gateway.__aenter__())
+                await gateway.__aenter__()
+                entered.append(gateway)
             health.state = "ready"
             for line in lines:
                 print_info(line)
             await serving
             ending.begin()
     finally:
+        health.state = "stopping"
         over.set()
         await serving
     return 0
