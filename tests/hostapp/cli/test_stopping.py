@@ -173,7 +173,7 @@ async def test_a_signal_ends_a_server_of_interceptors_in_order(number: int, opti
         await running.ask(INITIALIZE)
         running.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         hook = {"event": "tools/call", "phase": "request"}
-        params = {"name": "slow.judge", **hook, "payload": {"name": "slow", "arguments": {}}}
+        params: dict[str, Any] = {"name": "slow.judge", **hook, "payload": {"name": "slow", "arguments": {}}}
         running.send({"jsonrpc": "2.0", "id": 1, "method": "interceptor/invoke", "params": params})
         await running.line(lambda line: line.endswith("judging"))
         assert await ended(running, number, within=5) == 0
@@ -275,6 +275,7 @@ async def test_several_servers_that_ignore_signals_are_killed_at_the_same_time(t
     tables = [f"[servers.{name}]\ncommand = '{command}'\nargs = {json.dumps(arguments)}\n" for name in names]
     config.write_text("".join(tables), "utf-8")
     async with started("serve", "--port", "0", "--config", str(config)) as running:
+        line = ""
         for _ in names:
             line = await running.line(lambda line: line.startswith("midspan: serving "))
         port = int(line.rpartition(":")[2].partition("/")[0])

@@ -213,7 +213,7 @@ def test_colour_is_for_a_terminal_alone(variables: dict[str, str], coloured: boo
     assert (b"\x1b[" in shown) is coloured
 
 
-async def test_a_bug_is_json_too(tmp_path: Path) -> None:
+def test_a_bug_is_json_too() -> None:
     program = (
         "import midspan.cli._server as s, sys\n"
         "def broken(self): raise RuntimeError('not meant')\n"

@@ -73,7 +73,7 @@ def serve(
     Authorization header of a client is passed on to it.
 
     Only this machine reaches the gateway, unless --insecure says otherwise; pages in a browser reach it only from the
-    origins that are accepted. SIGTERM and SIGINT stop it.
+    origins that are accepted. SIGTERM and SIGINT stop it. Probes ask at /healthz and /readyz.
     """
     from midspan.config import load_config
     from midspan.gateway import asgi_app
