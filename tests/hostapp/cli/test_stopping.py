@@ -8,10 +8,13 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -22,7 +25,7 @@ from tests.hostapp.http.wire import HANDSHAKE, Connection, read_head
 pytestmark = pytest.mark.anyio
 
 PLUGIN = """
-import asyncio, logging, time
+import asyncio, logging, os, time
 from contextlib import asynccontextmanager
 from midspan_sdk import hookimpl, sink, validator
 
@@ -31,6 +34,7 @@ log = logging.getLogger(__name__)
 @asynccontextmanager
 async def life():
     log.info("entered")
+    {entering}
     yield None
     {leaving}
     log.info("left")
@@ -76,7 +80,14 @@ def options(tmp_path: Path) -> Ways:
     """Write a plugin file and a config with the audit plugin, and return the options that name them."""
 
     def write(**parts: str) -> list[str]:
-        parts = {"leaving": "pass", "tapping": "pass", "judging": "pass", "working": "pass", **parts}
+        parts = {
+            "entering": "pass",
+            "leaving": "pass",
+            "tapping": "pass",
+            "judging": "pass",
+            "working": "pass",
+            **parts,
+        }
         (tmp_path / "slow.py").write_text(PLUGIN.format(**parts), "utf-8")
         config = tmp_path / "midspan.toml"
         config.write_text(f"[plugins.audit]\nenabled = true\nconfig = {{ path = '{tmp_path}/audit.jsonl' }}\n", "utf-8")
@@ -222,6 +233,34 @@ async def test_a_handler_that_holds_the_event_loop_does_not_keep_it(options: Way
         assert f"the event loop is held at {tmp_path}/slow.py, line " in running.said[-1]
     assert len(audited(tmp_path)) == 2
     assert not is_running(pid)
+
+
+def test_a_stderr_that_nobody_reads_does_not_keep_it(options: Ways, tmp_path: Path) -> None:
+    given = options(leaving="os.write(2, bytes(10_000_000))")
+    command = [sys.executable, "-m", "midspan", "run", *given, "--", *echo_server(tmp_path)]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(json.dumps(call(1)).encode() + b"\n")
+            process.stdin.flush()
+            pid = json.loads(process.stdout.readline())["result"]["pid"]
+            process.send_signal(signal.SIGTERM)
+            assert process.stdout.read() == b""
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 1
+        finally:
+            process.kill()
+    assert not is_running(pid)
+
+
+@pytest.mark.parametrize("command", ["run", "interceptors serve"])
+async def test_a_signal_while_it_starts_ends_it_at_once(command: str, options: Ways, tmp_path: Path) -> None:
+    server = ("--", *echo_server(tmp_path)) if command == "run" else ()
+    async with started(*command.split(), *options(entering=FOR_EVER), *server) as running:
+        await running.line(lambda line: line.endswith("entered"))
+        assert await ended(running, signal.SIGTERM, within=5) == 128 + signal.SIGTERM
+        assert not [line for line in running.said if "error" in line]
 
 
 @pytest.mark.parametrize("way", ["run", "serve"])

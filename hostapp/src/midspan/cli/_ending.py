@@ -25,6 +25,8 @@ LONGEST_END: Final = 15.0
 """Seconds from the first signal, or from the end of the traffic, to the end of the process."""
 HURRIED_END: Final = 1.0
 """Seconds that are left after a second signal."""
+_LAST_WORDS: Final = 1.0
+"""Seconds in which it can be told why."""
 GAVE_UP: Final = 1
 """The exit code when the end was not orderly."""
 
@@ -78,7 +80,11 @@ class Ending:
         self._give_up(time.monotonic() - (begun or 0.0))
 
     def _give_up(self, seconds: float) -> NoReturn:
-        say(logging.ERROR, f"did not stop within {seconds:.0f} s; gave up what was still under way{self._where()}")
+        text = f"did not stop within {seconds:.0f} s; gave up what was still under way{self._where()}"
+        # Aside, since nobody may read stderr, which may be what all waits for.
+        saying = threading.Thread(target=say, args=(logging.ERROR, text), daemon=True)
+        saying.start()
+        saying.join(_LAST_WORDS)
         from midspan.relay import kill_servers
 
         with contextlib.suppress(Exception):

@@ -19,10 +19,6 @@ READY: Final = "/readyz"
 _METHODS: Final = ("GET", "HEAD")
 
 
-def _nothing() -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(kw_only=True)
 class Health:
     """Whether a gateway takes requests; its owner keeps it true.
@@ -37,7 +33,7 @@ class Health:
     """
 
     state: HealthState = "starting"
-    details: Callable[[], Mapping[str, Any]] = _nothing
+    details: Callable[[], Mapping[str, Any]] = dict[str, Any]
 
     async def serve(self, client: Client, path: str) -> bool:
         """Answer a probe. Return whether it was one."""
