@@ -127,8 +127,8 @@ class PluginError(OperatorError):
         """Return the same error with a remark after it: what to do."""
         return self.with_problem(f"{self.problem} ({hint})")
 
-    def with_problem(self, problem: str) -> PluginError:
-        """Return an error of the same plugin that says something else."""
+    def with_problem(self, problem: str, *, place: ConfigError | None = None) -> PluginError:
+        """Return an error of the same plugin that says something else, and comes from the same mistake or from this."""
         return PluginError(
             self.plugin,
             problem,
@@ -136,7 +136,7 @@ class PluginError(OperatorError):
             distribution=self.distribution,
             version=self.version,
             origin=self.origin,
-            place=self.place,
+            place=place or self.place,
         )
 
 

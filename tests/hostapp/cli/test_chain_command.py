@@ -132,7 +132,7 @@ def test_a_server_whose_chain_is_refused_shows_why_and_the_others_are_drawn(draw
     assert headings == ["dev-a, dev-b", "prod-a", "lab-a", "any other server"]
     of_lab = said.partition("\nlab-a\n")[2].partition("\nany other server\n")[0]
     assert of_lab.startswith(
-        "  refused: plugin 'policy' as 'lab' (midspan-policy 0.1.0): midspan.toml:17:\n"
+        "  refused: plugin 'policy' as 'lab' (midspan-policy 0.1.0): midspan.toml:17:12:\n"
         "    plugins.lab.config.dney: unknown key; did you mean 'deny'? (to start without\n"
     )
     assert "STEP" not in of_lab

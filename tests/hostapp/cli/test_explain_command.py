@@ -259,7 +259,7 @@ def test_a_changed_result_that_does_not_fit_its_tool_is_held_back_as_the_gateway
             {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": {"properties": {"k": {"maxLength": 9}}}}
         ]
     }
-    result = {"content": [], "structuredContent": {"k": TOKEN[:8]}}
+    result: dict[str, Any] = {"content": [], "structuredContent": {"k": TOKEN[:8]}}
     arguments = ["--request", '{"name": "t"}', "--tools", json.dumps(tools)]
     config = SECRETS + "config = { replacement = '[REDACTED]' }"
     said = explain(config, "--event", "tools/call", "--phase", "response", "--payload", json.dumps(result), *arguments)
@@ -269,6 +269,22 @@ def test_a_changed_result_that_does_not_fit_its_tool_is_held_back_as_the_gateway
     arguments[-1] = json.dumps(tools)
     said = explain(config, "--event", "tools/call", "--phase", "response", "--payload", json.dumps(result), *arguments)
     assert "BLOCKED by midspan/output-schema: " in said
+
+
+@pytest.mark.parametrize(("most", "end"), [("1KiB", "PASSES, changed:"), ("40B", "BLOCKED by secrets.redact")])
+def test_the_largest_payload_of_the_config_holds(explain: Explain, most: str, end: str) -> None:
+    config = f"{SECRETS}[limits]\nmax_payload = '{most}'\n"
+    said = explain(config, *CALL, json.dumps({"name": "x", "arguments": {"token": TOKEN}}))
+    assert f"\n{end}" in said
+
+
+def test_nothing_is_explained_where_a_required_durable_observer_is_missing(explain: Explain) -> None:
+    line = (
+        "midspan.toml:4:1: audit.required: no durable observer of decisions is enabled here; enable one, such as the "
+        "plugin `audit`, or remove `required`"
+    )
+    config = f"{SECRETS}[audit]\nrequired = true\n"
+    assert explain(config, *CALL, "{}", code=2, error=line) == ""
 
 
 def test_no_audit_file_is_written_and_a_missing_folder_is_none_of_its_business(
@@ -306,8 +322,8 @@ def test_dev_allows_and_prod_denies_the_same_call(explain: Explain) -> None:
         "--server",
         "lab-one",
         code=2,
-        error="plugin 'policy' as 'lab' (midspan-policy 0.1.0): midspan.toml:15: plugins.lab.config.dney: unknown key; "
-        "did you mean 'deny'? (to start without it: --no-plugin lab, or `enabled = false` in [plugins.lab])",
+        error="plugin 'policy' as 'lab' (midspan-policy 0.1.0): midspan.toml:15:12: plugins.lab.config.dney: unknown "
+        "key; did you mean 'deny'? (to start without it: --no-plugin lab, or `enabled = false` in [plugins.lab])",
     )
     explain(
         config,

@@ -157,7 +157,9 @@ class _Decision:
             keys = (*keys, "distribution")
         elif table.use is not None:
             keys = (*keys, "use")
-        return error.with_problem(str(self._source.error(error.problem, *keys)))
+        located = self._source.error(error.problem, *keys)
+        named = error.problem if error.origin is None else f"{error.origin}: {error.problem}"
+        return error.with_problem(str(located), place=self._source.error(named, *keys))
 
     def _wanted(self) -> list[str]:
         names = [name for name, table in self._tables.items() if table.enabled]
