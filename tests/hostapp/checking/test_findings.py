@@ -302,7 +302,7 @@ def test_a_plugin_that_cannot_run_is_told_where_the_config_asks_for_it(
         enabled = true
     """
     assert find(config) == [
-        "midspan.toml:3:1: error: plugins.mine.use: no installed plugin has this id; `pip install "
+        "midspan.toml:3:1: error: plugins.mine.use: no installed plugin has this id; `midspan plugins install "
         "midspan-nothing-near` if there is such a package",
         "midspan.toml:6:1: error: plugins.guard.distribution: the config pins it to midspan-thrid, but it is brought "
         "by midspan-guard 1.0 and midspan-other 1.0",

@@ -310,6 +310,12 @@ def test_a_name_that_is_no_server_of_the_config_gets_a_note(draw: Draw) -> None:
     assert draw(config, "tools/call", "--server", "fils", notes=note).startswith("fils\n")
 
 
+def test_a_method_that_is_hardly_meant_gets_a_note(draw: Draw) -> None:
+    note = "midspan: warning: MCP has no method 'tool/call'; did you mean 'tools/call'?\n"
+    assert draw("[plugins.secrets]\nenabled = true", "tool/call", notes=note)
+    assert draw("[plugins.secrets]\nenabled = true", "acme/run")
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [

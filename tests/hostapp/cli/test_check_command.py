@@ -60,8 +60,8 @@ def test_everything_that_is_wrong_is_told_in_the_order_of_the_file(check: Check)
         "deny[0] ('rm') matches all of it before; remove one of the two\n"
         "midspan.toml:7:21: warning: plugins.dev.servers[1]: 'lab-*' matches no server of the config; the servers are "
         "dev-files\n"
-        "midspan.toml:10:10: error: plugins.gone: no installed plugin has this id; `pip install midspan-gone` if there "
-        "is such a package (stops dev-files)\n"
+        "midspan.toml:10:10: error: plugins.gone: no installed plugin has this id; `midspan plugins install "
+        "midspan-gone` if there is such a package (stops dev-files)\n"
         "midspan.toml:13:10: warning: plugins.off: does not say whether it is enabled, so it is off; write `enabled = "
         "true` or `enabled = false`\n"
         "Found 2 errors and 3 warnings.\n"
@@ -85,8 +85,8 @@ def test_the_json_has_every_place(check: Check) -> None:
         "problems": [
             {
                 "severity": "error",
-                "message": "plugins.gone: no installed plugin has this id; `pip install midspan-gone` if there is "
-                "such a package",
+                "message": "plugins.gone: no installed plugin has this id; `midspan plugins install midspan-gone` if "
+                "there is such a package",
                 "file": "midspan.toml",
                 "line": 1,
                 "column": 10,

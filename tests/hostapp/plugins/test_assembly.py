@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
 
 from midspan.config import Config
@@ -399,3 +400,69 @@ def test_a_distribution_that_the_config_requires_and_that_is_not_there_stops_the
         f"{path}:1:57: requires[2]: midspan-policy 0.1.0 is installed, which is not >=9; "
         "run: midspan plugins install 'midspan-policy>=9'",
     ]
+
+
+# Limits
+
+
+SLOW = """
+from __future__ import annotations
+import anyio
+from midspan_sdk import hookimpl, mutator
+
+@mutator(events=["slow"], phase="request", timeout=60)
+async def slow(payload):
+    await anyio.sleep_forever()
+
+@mutator(events=["large"], phase="request")
+def large(payload):
+    return {"text": "x" * 4000}
+
+class Keeps:
+    name = "keeps"
+    durable = True
+    async def observe(self, record):
+        if record.event == "kept":
+            await anyio.sleep_forever()
+
+@hookimpl
+def midspan_interceptors():
+    return [slow, large]
+
+@hookimpl
+def midspan_observers():
+    return [Keeps()]
+"""
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        ("slow", "the chain did not finish within 50 ms"),
+        ("large", "the result is too large"),
+        ("kept", "the decision record could not be written"),
+    ],
+)
+async def test_the_limits_of_the_config_are_those_of_the_chain(build: Assemble, event: str, reason: str) -> None:
+    config = """
+        [plugins.guard]
+        enabled = true
+        [limits]
+        chain_timeout = "50ms"
+        max_payload = "2KiB"
+        [audit]
+        required = true
+        timeout = "20ms"
+    """
+    chain = build(SLOW, config).chain
+    with anyio.fail_after(5):
+        result = await chain.execute(event=event, phase="request", payload={})
+    assert result.aborted_at is not None
+    assert result.aborted_at.reason == reason
+
+
+def test_a_durable_observer_that_is_required_and_not_there_refuses_the_chain(build: Assemble) -> None:
+    config = "[plugins.guard]\nenabled = true\n[audit]\nrequired = true"
+    with pytest.raises(ConfigError, match=r"audit\.required: no durable observer of decisions is enabled here"):
+        build(SOURCE, config, server="files")

@@ -113,7 +113,7 @@ def test_an_enabled_plugin_that_is_not_installed_stops_the_start_and_names_the_n
 
 def test_where_no_name_is_near_the_error_says_what_to_install_and_how_to_go_on() -> None:
     (problem,) = problems(select(INSTALLED, {"quota": ON}))
-    assert "`pip install midspan-quota` if there is such a package" in problem
+    assert "`midspan plugins install midspan-quota` if there is such a package" in problem
     assert "to start without it: --no-plugin quota, or `enabled = false` in [plugins.quota]" in problem
 
 

@@ -57,9 +57,16 @@ def problem_of(pattern: str, phase: Phase) -> str | None:
 
 
 def _mistyped(pattern: str) -> str | None:
-    # Any other method may be a server's own.
+    near = mistyped(pattern)
+    return f"hooks {pattern!r}, which no method of MCP matches; did you mean {near!r}?" if near else None
+
+
+def mistyped(pattern: str) -> str | None:
+    """Return the method, or the glob, that one was meant for; None when it is one, or may be a server's own."""
     known = METHODS
+    if any(matches(pattern, method) for method in METHODS):
+        return None
     if "*" in pattern:
         known = tuple(dict.fromkeys(f"{method.partition('/')[0]}/*" for method in METHODS if "/" in method))
     near = get_close_matches(pattern, known, n=1, cutoff=_NEAR)
-    return f"hooks {pattern!r}, which no method of MCP matches; did you mean {near[0]!r}?" if near else None
+    return near[0] if near else None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from midspan.cli._events import check_event
 from midspan.cli._options import building_options
 from midspan.cli._output import echo, print_warning
 from midspan.errors import OperatorError
@@ -53,13 +54,9 @@ def chain(
     from midspan.cli._chain_text import print_chains
     from midspan.plugins import Builder
     from midspan.sight import chain_view, groups_of
-    from midspan_sdk.events import is_notification
-    from midspan_sdk.wire import UNINTERCEPTED_METHODS
 
-    if event is not None and phase == "response" and is_notification(event):
-        raise OperatorError(f"{event} is a notification, which nobody answers: it has no response phase")
-    if event in UNINTERCEPTED_METHODS:
-        raise OperatorError(f"{event} keeps the connection working: no chain ever sees it")
+    if event is not None:
+        check_event(event, response=phase == "response")
     builder = Builder(config=config, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=_GIVES)
     views = [
         chain_view(builder, group, event=event, phase=phase, direction=direction)

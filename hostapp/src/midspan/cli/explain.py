@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from midspan.cli._events import check_event
 from midspan.cli._json_argument import METAVAR, json_object, json_value
 from midspan.cli._options import building_options
 from midspan.cli._output import echo
@@ -120,15 +121,9 @@ async def _explained(explainer: Explainer, messages: list[Message]) -> list[Expl
 
 
 def _check(event: str, phase: str | None, *, error: bool, request: str | None) -> None:
-    from midspan_sdk.events import is_notification
-    from midspan_sdk.wire import UNINTERCEPTED_METHODS
-
-    if event in UNINTERCEPTED_METHODS:
-        raise OperatorError(f"{event} keeps the connection working: no chain ever sees it")
     if error and phase == "request":
         raise OperatorError("--error is an answer: leave --phase out, or say --phase response")
-    if is_notification(event) and (error or phase == "response"):
-        raise OperatorError(f"{event} is a notification, which nobody answers: it has no response phase")
+    check_event(event, response=error or phase == "response")
     if request is not None and not error and phase != "response":
         raise OperatorError("--request belongs to --phase response; the request itself goes into --payload")
 

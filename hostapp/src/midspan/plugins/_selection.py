@@ -203,7 +203,10 @@ class _Decision:
 
     def _where_to_get(self, plugin: str) -> str:
         known = self._ids | self._tables.keys()
-        return did_you_mean(plugin, known - {plugin}) or f"; `pip install midspan-{plugin}` if there is such a package"
+        return (
+            did_you_mean(plugin, known - {plugin})
+            or f"; `midspan plugins install midspan-{plugin}` if there is such a package"
+        )
 
     def _pin(self, plugin: str) -> str | None:
         pins = {
