@@ -232,12 +232,10 @@ def test_all_events_that_anything_hooks_are_drawn_with_equal_plans_together(draw
         request, server to client: validators judge first what arrived, side by side;
         then mutators rewrite it, one after the other; then sinks get what leaves
 
-          9 methods
           notifications/elicitation/complete, notifications/message,
           notifications/progress, notifications/prompts/list_changed,
-          notifications/resources/list_changed, notifications/resources/updated,
-          notifications/subscriptions/acknowledged, notifications/tasks/status,
-          notifications/tools/list_changed
+          notifications/resources/list_changed, notifications/resources/updated and 3
+          others
           STEP  KIND  INTERCEPTOR  PRIORITY  MODE  ON FAILURE  TIMEOUT
           1     sink  guard.tap    -         -     -           1s
 
@@ -249,6 +247,18 @@ def test_all_events_that_anything_hooks_are_drawn_with_equal_plans_together(draw
     """)
         + "\n"
     )
+
+
+def test_of_many_events_with_the_same_plan_a_few_are_named_and_programs_get_all(draw: Draw) -> None:
+    config = "[plugins.secrets]\nenabled = true\n[plugins.policy]\nenabled = true\nconfig = { deny = ['rm'] }"
+    said = " ".join(draw(config, "--phase", "request", "--direction", "sending").split())
+    plans = json.loads(draw(config, "--phase", "request", "--direction", "sending", "--json"))["chains"][0]["plans"]
+    assert plans[0]["events"] == ["tools/call"]
+    (*methods, other) = plans[1]["events"]
+    assert other == "*"
+    assert f" {', '.join(methods[:6])} and {len(methods) - 6} others; any method that MCP does not have " in said
+    assert " tools/call STEP " in said
+    assert methods[6] not in said
 
 
 @pytest.mark.usefixtures("guard")

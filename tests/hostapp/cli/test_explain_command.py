@@ -271,6 +271,22 @@ def test_a_changed_result_that_does_not_fit_its_tool_is_held_back_as_the_gateway
     assert "BLOCKED by midspan/output-schema: " in said
 
 
+@pytest.mark.parametrize(("most", "end"), [("1KiB", "PASSES, changed:"), ("40B", "BLOCKED by secrets.redact")])
+def test_the_largest_payload_of_the_config_holds(explain: Explain, most: str, end: str) -> None:
+    config = f"{SECRETS}[limits]\nmax_payload = '{most}'\n"
+    said = explain(config, *CALL, json.dumps({"name": "x", "arguments": {"token": TOKEN}}))
+    assert f"\n{end}" in said
+
+
+def test_nothing_is_explained_where_a_required_durable_observer_is_missing(explain: Explain) -> None:
+    line = (
+        "midspan.toml:4:1: audit.required: no durable observer of decisions is enabled here; enable one, such as the "
+        "plugin `audit`, or remove `required`"
+    )
+    config = f"{SECRETS}[audit]\nrequired = true\n"
+    assert explain(config, *CALL, "{}", code=2, error=line) == ""
+
+
 def test_no_audit_file_is_written_and_a_missing_folder_is_none_of_its_business(
     explain: Explain, tmp_path: Path
 ) -> None:
@@ -307,8 +323,7 @@ def test_dev_allows_and_prod_denies_the_same_call(explain: Explain) -> None:
         "lab-one",
         code=2,
         error="plugin 'policy' as 'lab' (midspan-policy 0.1.0): midspan.toml:15:12: plugins.lab.config.dney: unknown "
-        "key; "
-        "did you mean 'deny'? (to start without it: --no-plugin lab, or `enabled = false` in [plugins.lab])",
+        "key; did you mean 'deny'? (to start without it: --no-plugin lab, or `enabled = false` in [plugins.lab])",
     )
     explain(
         config,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from midspan.cli._output import Style, echo, echo_wrapped, print_table
-from midspan.sight import ChainView, EntryView, Origin, PlanView, Value, sentence
+from midspan.sight import ANY_OTHER, ChainView, EntryView, Origin, PlanView, Value, sentence
 
 if TYPE_CHECKING:
     from midspan_sdk.wire import Phase
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _KINDS = {"mutator": "yellow", "validator": "blue", "sink": "magenta"}
 _PLUGINS_OWN = "*"
 _FEW = 6
-"""Events that are named one by one; more are counted first."""
+"""How many events of a plan are named one by one; more are counted."""
 dim = partial(click.style, dim=True)
 bold = partial(click.style, bold=True)
 
@@ -46,13 +46,12 @@ def _print_chain(view: ChainView, event: str | None, *, headed: bool) -> None:
         echo("  no interceptor acts on any message" if event is None else f"  nothing acts on {event}")
     previous = None
     for plan in view.plans:
-        first = plan.flow != previous
-        if first:
+        if plan.flow != previous:
             if previous is not None or headed:
                 echo("")
             echo_wrapped(sentence(plan.flow), style=_sentence)
             previous = plan.flow
-        _print_plan(plan, marks, event, first=first)
+        _print_plan(plan, marks, event)
     rows = marks.rows()
     if rows:
         echo("")
@@ -69,10 +68,10 @@ def _sentence(text: str) -> str:
     return click.style(text, fg="cyan")
 
 
-def _print_plan(plan: PlanView, marks: _Marks, event: str | None, *, first: bool) -> None:
+def _print_plan(plan: PlanView, marks: _Marks, event: str | None) -> None:
     if event is None:
         echo("")
-        _print_events(plan.events, first=first)
+        _print_events(plan.events)
     if not plan.entries:
         echo("  nothing runs")
         return
@@ -82,14 +81,14 @@ def _print_plan(plan: PlanView, marks: _Marks, event: str | None, *, first: bool
     print_table(rows, header=header, indent=2, styles=styles)
 
 
-def _print_events(events: Sequence[str], *, first: bool) -> None:
-    names = ["any method that MCP does not have" if event == "*" else event for event in events]
-    if len(names) <= _FEW:
-        echo_wrapped(", ".join(names), indent=2, style=bold)
-        return
-    counted = f"{len(names)} {'methods' if first else 'others'}"
-    echo(f"  {bold(counted)}")
-    echo_wrapped(", ".join(names), indent=2, style=dim)
+def _print_events(events: Sequence[str]) -> None:
+    methods = [event for event in events if event != ANY_OTHER]
+    text, more = ", ".join(methods[:_FEW]), len(methods) - _FEW
+    if more > 0:
+        text += f" and {more} {'other' if more == 1 else 'others'}"
+    if ANY_OTHER in events:
+        text += f"{'; ' if text else ''}any method that MCP does not have"
+    echo_wrapped(text, indent=2, style=bold)
 
 
 def _row(entry: EntryView, phase: Phase, marks: _Marks) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ def chain(
     """Draw the exact order that will run, and where each value comes from. Starts nothing.
 
     EVENT is a JSON-RPC method, such as tools/call. Without it, all events are drawn that anything in the chain hooks,
-    those with the same order together; without --server, all servers, likewise.
+    those with the same order together, the first few of them by name; without --server, all servers, likewise.
 
     A server whose chain is refused shows why; the exit code is 2 then.
     """

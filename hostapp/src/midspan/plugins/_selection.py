@@ -158,7 +158,8 @@ class _Decision:
         elif table.use is not None:
             keys = (*keys, "use")
         located = self._source.error(error.problem, *keys)
-        return error.with_problem(str(located), place=located)
+        named = error.problem if error.origin is None else f"{error.origin}: {error.problem}"
+        return error.with_problem(str(located), place=self._source.error(named, *keys))
 
     def _wanted(self) -> list[str]:
         names = [name for name, table in self._tables.items() if table.enabled]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from midspan._lazy import lazily
 from midspan.sight._changes import ABSENT, Change, changes
-from midspan.sight._events import Flow, flows_of, sentence
+from midspan.sight._events import ANY_OTHER, Flow, flows_of, sentence
 from midspan.sight._origins import Origin, Value
 from midspan.sight._places import place_text, shown_path
 from midspan.sight._servers import OTHER, ServerGroup, groups_of
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABSENT",
+    "ANY_OTHER",
     "OTHER",
     "ChainView",
     "Change",
