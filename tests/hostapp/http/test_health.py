@@ -69,7 +69,8 @@ async def test_serve_says_that_it_lives_and_is_ready_to_whatever_host_and_nothin
         for host in (f"127.0.0.1:{port}", "10.1.2.3", "probe.example", ""):
             assert (await probe(port, "/healthz", host=host))[1] in ({"status": "ok"}, None)
         assert await probe(port, "/healthz", host="10.1.2.3") == (200, {"status": "ok"})
-        assert await probe(port, "/readyz", host="probe.example") == (200, {"status": "ready"})
+        ready = {"status": "ready", "servers": {"guarded": 1, "refused": 0}}
+        assert await probe(port, "/readyz", host="probe.example") == (200, ready)
         connection = await connect(port)
         head = await connection.send("HEAD", fields=[], path="/readyz", host="10.1.2.3")
         assert (head.status, head.header("content-type")) == (200, "application/json")
@@ -142,7 +143,10 @@ async def test_it_is_not_ready_before_all_lifespans_are_entered(ends: bool, free
         if not ends:
             door.write(b"x")
             await port_of(running)
-            assert await probe(free_port, "/readyz") == (200, {"status": "ready"})
+            assert await probe(free_port, "/readyz") == (
+                200,
+                {"status": "ready", "servers": {"guarded": 1, "refused": 0}},
+            )
             assert await running.stop(signal.SIGTERM) == 0
         else:
             # A stop while it starts leaves what was entered, and does not wait for the rest.

@@ -94,7 +94,7 @@ async def test_run_goes_over_to_a_changed_file_and_back(file: Path, tmp_path: Pa
         assert denied(await client.call(call("drop")))
         await anyio.Path(file).write_text(DENYING.format('"write"'))
         assert await log_line(client.process, READ_AGAIN) == (
-            "midspan: info: the config was read again: python: config of policy"
+            "midspan: the config was read again: python: config of policy"
         )
         assert not denied(await client.call(call("drop")))
         assert denied(await client.call(call("write")))

@@ -95,10 +95,10 @@ class Front:
             if refusal is not None:
                 logger.warning("refused a request: %s", refusal.reason)
                 await client.refuse(refusal.status, INVALID_REQUEST, refusal.reason)
-            elif mounted is None:
-                await client.refuse(404, INVALID_REQUEST, "nothing is served here")
             elif self._health is not None and self._health.state != "ready":
                 await client.refuse(503, CONNECTION_CLOSED, f"the gateway is {self._health.state}")
+            elif mounted is None:
+                await client.refuse(404, INVALID_REQUEST, "nothing is served here")
             else:
                 await self._counted(mounted, client)
         except Exception:

@@ -174,6 +174,7 @@ class _Entered:
         self._end = anyio.Event()
         self._over = anyio.Event()
         self._cancelled = False
+        self._scope = anyio.CancelScope(shield=True)
 
     async def enter(self, group: anyio.abc.TaskGroup) -> None:
         """Enter it. What entering raises is raised here.
@@ -186,7 +187,8 @@ class _Entered:
         try:
             self.value = await entering
         except asyncio.CancelledError:
-            self._end.set()
+            # What cannot be entered in time is not waited for.
+            self._scope.cancel()
             raise
 
     async def leave(self, *, cancelled: bool = False) -> None:
@@ -201,7 +203,7 @@ class _Entered:
 
     async def _live(self, entering: asyncio.Future[object]) -> None:
         # The group is cancelled when anything in it fails; what is kept here is still left in order.
-        with anyio.CancelScope(shield=True):
+        with self._scope:
             try:
                 await self._enter_and_leave(entering)
             finally:

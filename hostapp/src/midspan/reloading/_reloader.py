@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
+import anyio
 import anyio.to_thread
 
 from midspan.config import Config, ConfigSource, read_source, validated
@@ -13,6 +14,10 @@ from midspan.errors import ConfigError, OperatorError, each_of
 from midspan.reloading._changes import Changes
 
 logger = logging.getLogger("midspan.config")
+
+_PAUSE: Final = 0.05
+"""Seconds between two looks at files that may still be written."""
+_ATTEMPTS: Final = 20
 
 
 P = TypeVar("P")
@@ -74,7 +79,7 @@ class Reloader(Generic[P]):
         """
         texts: list[tuple[Path, str]] | None = None
         try:
-            source = read_source(self._path)
+            source = read_source(self._path) if asked else await self._settled()
             texts = _texts(source)
             if not asked:
                 if texts in (_texts(self._source), self._refused):
@@ -96,6 +101,28 @@ class Reloader(Generic[P]):
         logger.info("the config was read again: %s", said)
         return True
 
+    async def _settled(self) -> ConfigSource:
+        """Read the files when nobody writes them any more: whoever writes in place empties one first.
+
+        Raises:
+            ConfigError: they cannot be read.
+        """
+        last: object = None
+        for attempt in range(_ATTEMPTS):
+            try:
+                source = read_source(self._path)
+            except ConfigError as error:
+                seen: object = error.message
+                if seen == last or attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                seen = _texts(source)
+                if (seen == last and not _emptied(source, self._source)) or attempt == _ATTEMPTS - 1:
+                    return source
+            last = seen
+            await anyio.sleep(_PAUSE)
+        raise AssertionError("unreachable")
+
 
 def _texts(source: ConfigSource) -> list[tuple[Path, str]]:
     return [(file.path, file.text) for file in source.files]
@@ -105,9 +132,13 @@ def _watched(source: ConfigSource) -> list[Path]:
     return [*(file.path for file in source.files), *source.patterns]
 
 
-def _refuse_emptied(source: ConfigSource, before: ConfigSource) -> None:
-    # Whoever writes in place empties the file first; taken at its word, that would switch every guard off.
+def _emptied(source: ConfigSource, before: ConfigSource) -> Path | None:
+    """Return a file that held something before and holds nothing now."""
     held = {file.path: file.text.strip() for file in before.files}
-    for file in source.files:
-        if not file.text.strip() and held.get(file.path):
-            raise ConfigError("is empty; to apply it nevertheless, send SIGHUP", file=file.path)
+    return next((file.path for file in source.files if not file.text.strip() and held.get(file.path)), None)
+
+
+def _refuse_emptied(source: ConfigSource, before: ConfigSource) -> None:
+    # Taken at its word, a file that somebody has only begun to write would switch every guard off.
+    if (path := _emptied(source, before)) is not None:
+        raise ConfigError("is empty; to apply it nevertheless, send SIGHUP", file=path)
