@@ -84,7 +84,7 @@ def test_what_is_seen_before_it_runs_is_what_its_page_shows(shown: Shown) -> Non
 
 def test_the_config_of_that_page_is_the_one_that_its_commands_read() -> None:
     (block,) = blocks_of(HOW_TO / "see-before-it-runs.md", "toml")
-    assert block.text == (HOW_TO / "see-before-it-runs" / "midspan.toml").read_text("utf-8")
+    assert block.text == (HOW_TO / "see-before-it-runs" / "guards.toml").read_text("utf-8")
 
 
 def test_the_tests_of_the_plugin_that_asks_pass() -> None:

@@ -27,6 +27,7 @@ class Worker(Generic[T]):
     Args:
         name: of the sink or observer, for logs.
         work: called with one item at a time; what it raises is counted and logged.
+        role: what it is to the chain, `interceptor` or `observer`: under this key its log records have its name.
         max_items: how many may wait.
         max_bytes: how many bytes may wait.
 
@@ -40,13 +41,14 @@ class Worker(Generic[T]):
         name: str,
         work: Callable[[T], Awaitable[object]],
         *,
+        role: str = "interceptor",
         max_items: int = MAX_QUEUED,
         max_bytes: int = MAX_QUEUED_BYTES,
     ) -> None:
         self.name = name
+        self.role = role
         self.dropped = 0
         self.failed = 0
-        self._about = {"interceptor": name}
         self._work = work
         self._max_items = max_items
         self._max_bytes = max_bytes
@@ -60,7 +62,8 @@ class Worker(Generic[T]):
         if self._ended or len(self._queue) >= self._max_items or (self._queue and self._bytes + size > self._max_bytes):
             self.dropped += 1
             if self.dropped & (self.dropped - 1) == 0:  # 1, 2, 4, 8 ...: loud at first, never a flood
-                logger.warning("%s: queue full, %d dropped so far", self.name, self.dropped, extra=self._about)
+                extra = {self.role: self.name}
+                logger.warning("%s: queue full, %d dropped so far", self.name, self.dropped, extra=extra)
             return False
         self._queue.append((item, size))
         self._bytes += size
@@ -95,11 +98,12 @@ class Worker(Generic[T]):
                 self.dropped += 1
                 raise
             self.failed += 1
+            extra = {self.role: self.name}
             if _speaks_for_itself(error):
                 cause = error.__cause__ if isinstance(error, InvocationError) else None
-                logger.error("%s failed: %s", self.name, error, exc_info=cause, extra=self._about)
+                logger.error("%s failed: %s", self.name, error, exc_info=cause, extra=extra)
             else:
-                logger.exception("%s failed", self.name, extra=self._about)
+                logger.exception("%s failed", self.name, extra=extra)
 
 
 def _speaks_for_itself(error: BaseException) -> bool:

@@ -513,7 +513,7 @@ class Chain:
                     observer.name,
                     failure,
                     exc_info=None if isinstance(failure, MidspanError | TimeoutError) else failure,
-                    extra={"interceptor": observer.name},
+                    extra={"observer": observer.name},
                 )
                 if result.aborted_at is None:
                     _block_unrecorded(result, observer)
@@ -544,7 +544,7 @@ class Chain:
                 self._start_worker(name, Worker(name, _record))
         for observer in self._queued:
             if (key := _observer_key(observer)) not in self._workers:
-                self._start_worker(key, Worker(observer.name, observer.observe))
+                self._start_worker(key, Worker(observer.name, observer.observe, role="observer"))
 
     def _start_worker(self, key: str, worker: Worker[Any]) -> None:
         assert self._group is not None
@@ -596,8 +596,13 @@ class Chain:
                 await entries.connection.aclose()
         for worker in self._workers.values():
             if worker.dropped or worker.failed:
-                about = {"interceptor": worker.name}
-                logger.warning("%s: %d dropped, %d failed", worker.name, worker.dropped, worker.failed, extra=about)
+                logger.warning(
+                    "%s: %d dropped, %d failed",
+                    worker.name,
+                    worker.dropped,
+                    worker.failed,
+                    extra={worker.role: worker.name},
+                )
 
 
 def _block_unrecorded(result: ChainExecutionResult, observer: Observer) -> None:

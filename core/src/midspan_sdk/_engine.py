@@ -344,8 +344,14 @@ class Run:
             return True
         blocks = entry.mode == "active" and not entry.fail_open
         level = logging.WARNING if entry.fail_open or isinstance(failure, AskError) else logging.ERROR
-        about = {"interceptor": entry.name}
-        logger.log(level, "%s failed: %s", entry.name, failure, exc_info=failure.__cause__, extra=about)
+        logger.log(
+            level,
+            "%s failed: %s",
+            entry.name,
+            failure,
+            exc_info=failure.__cause__,
+            extra={"interceptor": entry.name},
+        )
         if not blocks:
             return False
         if isinstance(failure, InterceptorTimeoutError):

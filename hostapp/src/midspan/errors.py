@@ -128,7 +128,7 @@ class PluginError(OperatorError):
         return self.with_problem(f"{self.problem} ({hint})")
 
     def with_problem(self, problem: str, *, place: ConfigError | None = None) -> PluginError:
-        """Return an error of the same plugin that says something else, and comes from the same mistake or from this."""
+        """Return an error of the same plugin that says something else, and comes from another place if one is given."""
         return PluginError(
             self.plugin,
             problem,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
     from midspan.bridge import BridgeEndpoint
-    from midspan.http import Front, Headers, HTTPRelay
+    from midspan.http import Front, Headers, Health, HTTPRelay
     from midspan.interception import Asking, Deciding, Denials, Regime, Regimes, Retired
     from midspan.relay import Backend, Judge, RestartPolicy, RestartWhen
     from midspan_sdk import Chain
@@ -343,6 +343,7 @@ class Gateway:
         allowed_hosts: Iterable[str] = (),
         allowed_origins: Iterable[str] = (),
         any_address: bool = False,
+        health: Health | None = None,
     ) -> Front:
         """Return an ASGI application, to be run by a server, or mounted in Starlette or FastAPI.
 
@@ -354,6 +355,8 @@ class Gateway:
             allowed_hosts: names that the `Host` of a request may have beside the loopback ones.
             allowed_origins: origins that pages may have, beside those on an accepted host.
             any_address: accept every IP address as `Host`; for servers that listen on more than loopback.
+            health: answers `/healthz` and `/readyz` beside the endpoint, also to others than the allowed hosts. A
+                server that runs the application by itself keeps its state; mounted, whoever mounts it does.
         """
         return asgi_app(
             {path: self},
@@ -361,6 +364,7 @@ class Gateway:
             allowed_origins=allowed_origins,
             any_address=any_address,
             running=self,
+            health=health,
         )
 
     def stop(self) -> None:
@@ -398,6 +402,7 @@ def asgi_app(
     allowed_origins: Iterable[str] = (),
     any_address: bool = False,
     running: AbstractAsyncContextManager[Any] | None = None,
+    health: Health | None = None,
 ) -> Front:
     """Return one ASGI application for several gateways.
 
@@ -408,11 +413,12 @@ def asgi_app(
         allowed_origins: see there.
         any_address: see there.
         running: entered when a server starts the application by itself, and left when it stops.
+        health: as in `Gateway.asgi_app`.
     """
     from midspan.http import Front, Guard
 
     guard = Guard(hosts=allowed_hosts, origins=allowed_origins, any_address=any_address)
-    front = Front({}, guard, running=running)
+    front = Front({}, guard, running=running, health=health)
     for path, gateway in gateways.items():
         mount(front, path, gateway)
     return front

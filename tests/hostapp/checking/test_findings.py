@@ -111,7 +111,8 @@ def test_a_hook_that_the_operator_narrows_to_nothing_is_told_at_its_place(find: 
     """
     assert find(config) == [
         "midspan.toml:4:1: warning: plugins.secrets.interceptors.redact.hooks: hooks 'tools/cal', which no method of "
-        "MCP matches; did you mean 'tools/call'?; it never runs"
+        "MCP "
+        "matches; did you mean 'tools/call'?; it never runs"
     ]
 
 
@@ -131,7 +132,8 @@ def test_a_deadline_that_the_operator_sets_for_an_inline_handler_is_told_once_fo
         f"midspan.toml:3:1: warning: plugins.secrets.timeout: cannot be enforced for secrets.protected, which runs "
         f"inline, as a plain `def`; {hint}",
         f"midspan.toml:5:1: warning: plugins.secrets.interceptors.redact.timeout: cannot be enforced for "
-        f"secrets.redact, which runs inline, as a plain `def`; {hint}",
+        f"secrets.redact, "
+        f"which runs inline, as a plain `def`; {hint}",
     ]
 
 
@@ -180,7 +182,7 @@ def test_a_pattern_of_a_scope_that_matches_no_server_is_told_with_the_nearest(fi
         f"midspan.toml:5:22: warning: plugins.secrets.servers[1]: 'prod-mial' {known}; did you mean 'prod-mail'?",
         f"midspan.toml:5:35: warning: plugins.secrets.servers[2]: 'dev-*' {known}; the servers are prod-mail",
         f"midspan.toml:12:12: warning: interceptor_servers.central.servers[0]: 'lab-*' {known}; the servers are "
-        "prod-mail",
+        f"prod-mail",
     ]
 
 
@@ -233,9 +235,11 @@ def test_what_servers_need_and_is_not_there_is_told(find: Find, monkeypatch: pyt
     """
     assert find(config) == [
         "midspan.toml:2:1: error: servers.one.command: cannot start 'no-such-program': not found; install it or give "
-        "its full path",
+        "its "
+        "full path",
         "midspan.toml:5:13: error: servers.two.headers.Authorization: needs the environment variable NO_SUCH_TOKEN, "
-        "which is not set; set it, or write ${NO_SUCH_TOKEN:-default}",
+        "which "
+        "is not set; set it, or write ${NO_SUCH_TOKEN:-default}",
         "midspan.toml:7:1: error: servers.three.command: cannot start 'sh': its working directory is not there: "
         "/no/such/folder",
     ]
@@ -244,7 +248,8 @@ def test_what_servers_need_and_is_not_there_is_told(find: Find, monkeypatch: pyt
 def test_a_table_that_does_not_say_whether_it_is_enabled_is_told_once(find: Find) -> None:
     assert find("[plugins.policy]\n[plugins.policy.config]\ndeny = ['rm']") == [
         "midspan.toml:1:10: warning: plugins.policy: does not say whether it is enabled, so it is off; write `enabled "
-        "= true` or `enabled = false`"
+        "= "
+        "true` or `enabled = false`"
     ]
     assert find("[plugins.policy]\n", no_plugins=["policy"]) == []
 
@@ -272,7 +277,8 @@ def test_a_durable_observer_is_there_where_it_is_required(find: Find, tmp_path: 
     servers = "[servers]\na.command = 'sh'\nb.command = 'sh'\n[audit]\nrequired = true\n"
     assert find(audit + servers) == [
         "midspan.toml:9:1: error: audit.required: no durable observer of decisions is enabled here; enable one, such "
-        "as the plugin `audit`, or remove `required`"
+        "as "
+        "the plugin `audit`, or remove `required`"
     ]
     assert find(audit.replace("['a']", "['*']") + servers) == []
     assert not (tmp_path / "audit.jsonl").exists()
@@ -281,7 +287,8 @@ def test_a_durable_observer_is_there_where_it_is_required(find: Find, tmp_path: 
 def test_what_a_plugin_finds_in_itself_is_told_at_its_table(find: Find) -> None:
     assert find("[plugins.policy]\nenabled = true\nconfig = { deny = ['rm', 'rm'] }") == [
         "midspan.toml:1:10: warning: plugin 'policy' (midspan-policy 0.1.0): deny[1] ('rm') never decides: deny[0] "
-        "('rm') matches all of it before; remove one of the two"
+        "('rm') "
+        "matches all of it before; remove one of the two"
     ]
 
 

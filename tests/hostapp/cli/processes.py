@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -109,6 +110,8 @@ class Served:
             return (await Connection(reader, writer, authority).send("POST", line, path=path)).status
         finally:
             writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
     async def call(self, path: str, line: bytes, **fields: str) -> Any:
         """Post a request in a session of its own and return the answer."""
@@ -125,6 +128,8 @@ class Served:
             return (await connection.send("POST", line, own, path=path)).json()
         finally:
             writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
 
 @asynccontextmanager

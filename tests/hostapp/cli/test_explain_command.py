@@ -323,7 +323,8 @@ def test_dev_allows_and_prod_denies_the_same_call(explain: Explain) -> None:
         "lab-one",
         code=2,
         error="plugin 'policy' as 'lab' (midspan-policy 0.1.0): midspan.toml:15:12: plugins.lab.config.dney: unknown "
-        "key; did you mean 'deny'? (to start without it: --no-plugin lab, or `enabled = false` in [plugins.lab])",
+        "key; "
+        "did you mean 'deny'? (to start without it: --no-plugin lab, or `enabled = false` in [plugins.lab])",
     )
     explain(
         config,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from itertools import count
@@ -106,6 +107,8 @@ async def session(served: Served) -> AsyncGenerator[tuple[Connection, list[tuple
         yield connection, [*fields, ("mcp-session-id", name)]
     finally:
         writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
 
 
 def config(number: int, server: str, *, bad: bool) -> str:

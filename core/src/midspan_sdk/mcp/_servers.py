@@ -152,7 +152,8 @@ class ServerEntries:
         """Take over what `steps` returned."""
         for name, step in steps.items():
             if isinstance(step, MissingStep) and not isinstance(self._steps.get(name), MissingStep):
-                logger.error("interceptor server %r no longer offers %r", self.connection.server, name)
+                extra = {"interceptor": name}
+                logger.error("interceptor server %r no longer offers %r", self.connection.server, name, extra=extra)
         self.connection.listing = listing
         self._steps = steps
 

@@ -148,10 +148,11 @@ class ServedInterceptor:
         return result
 
     def _logged(self, failure: InvocationError) -> InvocationError:
+        extra = {"interceptor": self.interceptor.name}
         if isinstance(failure, InvalidInvocationError):
-            logger.info("invocation refused: %s", failure)
+            logger.info("invocation refused: %s", failure, extra=extra)
         else:
-            logger.error("%s", failure, exc_info=failure.__cause__)
+            logger.error("%s", failure, exc_info=failure.__cause__, extra=extra)
         return failure
 
     def _wire_result(

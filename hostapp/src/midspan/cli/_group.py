@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
+from midspan.cli._completion import COMPLETE_VARIABLE, completing
+from midspan.cli._log_choice import wants_json
 from midspan.cli._output import print_error
 from midspan.errors import OperatorError, did_you_mean, operator_error_in
+from midspan.logs import configure, reset
 
 COMMANDS = {
     "chain": ("Draw what will run, in which order, and why.", "midspan.cli.chain:chain"),
     "check": ("Find all that is wrong, start nothing.", "midspan.cli.check:check"),
+    "completion": ("Complete this command in your shell.", "midspan.cli.completion:completion"),
     "config": ("Find, begin and describe the config file.", "midspan.cli.config:config_group"),
     "demo": ("See it work: a server, a client and the gateway between them.", "midspan.cli.demo:demo"),
     "explain": ("Show what the chain makes of one message.", "midspan.cli.explain:explain"),
@@ -46,9 +53,18 @@ class LazyGroup(click.Group):
             command = getattr(import_module(module), name)
             assert isinstance(command, click.Command)
             return command
+        if ctx.resilient_parsing:
+            return click.Group(cmd_name)  # while the shell completes, no plugin is imported
         from midspan.cli._plugin_commands import plugin_commands
 
         return plugin_commands(cmd_name)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Complete sub-commands without importing them, and this command's own options."""
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        found = [(name, text) for name, (text, _) in sorted(COMMANDS.items()) if name.startswith(incomplete)]
+        return [CompletionItem(name, help=text) for name, text in found]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help of the sub-commands without importing them."""
@@ -93,12 +109,32 @@ def invoke(arguments: Sequence[str]) -> int:
     0 is done; 2 is the operator's mistake, told in one line on stderr; a sub-command may return another one. Anything
     that is raised beside is a bug.
     """
+    code = _complete() if completing() else _invoke(arguments)
+    reset()
+    return code
+
+
+def _complete() -> int:
+    """Answer the shell. What fails completes to nothing, in silence."""
+    try:
+        with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stderr(nowhere):
+            root.main(args=[], prog_name="midspan", complete_var=COMPLETE_VARIABLE)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    except Exception:  # noqa: BLE001 - it would stand in the middle of what the person types
+        return 1
+    return 0
+
+
+def _invoke(arguments: Sequence[str]) -> int:
     try:
         result: Any = root.main(args=list(arguments), prog_name="midspan", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code
     except click.ClickException as error:
+        if wants_json(error, arguments):
+            configure("json")
         print_error(_usage(error))
         return OperatorError.exit_code
     except click.Abort:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from midspan.cli._guards import Guards
-from midspan.cli._logs import LogChoice
+from midspan.cli._log_choice import LogChoice
 from midspan.cli._plan import Plan, paths_of, servers_of
 from midspan.cli._said import said
 from midspan.cli._server import ServerChoice, towards_clients
@@ -34,22 +34,33 @@ class Guarding:
         choice: what the command line says of the servers.
         build: makes a builder for a config, after the one whose chains run.
         config: the config at the start.
-        logs: what the command line says of the log.
+        log: what the command line says of the log.
 
     Raises:
         OperatorError: the config cannot be used.
     """
 
-    def __init__(self, choice: ServerChoice, build: Build, config: Config, logs: LogChoice) -> None:
+    def __init__(self, choice: ServerChoice, build: Build, config: Config, log: LogChoice) -> None:
         self._choice = choice
-        self._logs = logs
+        self._log = log
         self._build = build
         self._front: Front | None = None
         self._running: Running | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._plan: Plan | None = None
         self._plan = self.prepare(config)
-        self._logs.follow(config, self._plan.builder.selection)
+        self._follow_log(self._plan)
+
+    def _follow_log(self, plan: Plan) -> None:
+        from midspan.plugins import plugin_logs
+
+        instances = dict.fromkeys(one for assembly in plan.guards.distinct for one in assembly.instances)
+        self._log.follow(plan.config, plugin_logs(instances))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many servers are guarded, and how many are refused."""
+        return {"guarded": len(self.plan.guards.assemblies), "refused": len(self.plan.guards.refused)}
 
     @property
     def gateways(self) -> Mapping[str, Gateway]:
@@ -153,9 +164,13 @@ class Guarding:
             task.cancel()
         if self._ending:
             await asyncio.wait(self._ending)
-        if self._front is not None:
-            for gateway in self.gateways.values():
-                await gateway.__aexit__(None, None, None)
+        if self._front is None:
+            return
+        # Side by side: each may have servers that do not want to end.
+        leaving = [gateway.__aexit__(None, None, None) for gateway in self.gateways.values()]
+        for failure in await asyncio.gather(*leaving, return_exceptions=True):
+            if isinstance(failure, Exception):
+                logger.error("a gateway failed while it was left", exc_info=failure)
 
     def stop(self) -> None:
         """End the streams that would go on for ever; requests under way go on."""
@@ -185,7 +200,7 @@ class Guarding:
         ]
         ended = [] if self._front is None else self._reseat(self._front, before, plan)
         self._plan = plan
-        self._logs.follow(plan.config, plan.builder.selection)
+        self._follow_log(plan)
         _tell_news(before, plan)
         self._later(self._drain(retired, ended, before))
         return said(before.guards, plan.guards)

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from midspan.cli._completion import complete_instance
 from midspan.cli._ignored import say_what_is_ignored
+from midspan.cli._log_choice import FORMAT_VARIABLE, LEVEL_VARIABLE, LogChoice
+from midspan.logs import FORMATS, LEVELS
 
 if TYPE_CHECKING:
     from midspan.config import ConfigSource
@@ -37,8 +40,22 @@ def _named(context: click.Context, _: click.Parameter, config: Path | None) -> P
 def selection_options(command: F) -> F:
     """Add the options that choose among installed plugins: the arguments `config`, `plugins` and `no_plugins`."""
     options = (
-        click.option("--plugin", "plugins", multiple=True, metavar="ID", help="Enable a plugin for this run."),
-        click.option("--no-plugin", "no_plugins", multiple=True, metavar="ID", help="Block a plugin for this run."),
+        click.option(
+            "--plugin",
+            "plugins",
+            multiple=True,
+            metavar="ID",
+            help="Enable a plugin for this run.",
+            shell_complete=complete_instance,
+        ),
+        click.option(
+            "--no-plugin",
+            "no_plugins",
+            multiple=True,
+            metavar="ID",
+            help="Block a plugin for this run.",
+            shell_complete=complete_instance,
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -80,3 +97,42 @@ def lock_of(source: ConfigSource, locked: bool) -> Lock | None:
     from midspan.locking import lock_path, read_lock
 
     return read_lock(lock_path(source))
+
+
+def log_options(command: F) -> F:
+    """Add the options of the log: the argument `log`, a `LogChoice`. What they say is in force from then on."""
+
+    def chosen(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        # Eager: what is wrong with the other options is told in the format that is asked for.
+        choice = context.params.setdefault("log", LogChoice())
+        if parameter.name == "log_format":
+            choice.format = value
+        else:
+            choice.level = value
+        if not context.resilient_parsing:
+            choice.begin()
+        return value
+
+    options = (
+        click.option(
+            "--log-format",
+            type=click.Choice(FORMATS),
+            envvar=FORMAT_VARIABLE,
+            help="What stderr gets: lines of text (the default), or JSON objects.",
+            is_eager=True,
+            expose_value=False,
+            callback=chosen,
+        ),
+        click.option(
+            "--log-level",
+            type=click.Choice(LEVELS),
+            envvar=LEVEL_VARIABLE,
+            help="From which level on something is logged; default: info.",
+            is_eager=True,
+            expose_value=False,
+            callback=chosen,
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command

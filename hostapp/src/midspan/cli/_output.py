@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal
 
 import click
 
 from midspan.errors import one_line
+from midspan.logs import say
 
 Style = Callable[[str], str]
 
@@ -52,32 +53,17 @@ def echo_wrapped(text: str, *, indent: int = 0, hang: int = 0, style: Style | No
 
 def print_error(message: str) -> None:
     """Print the operator's mistake: one line on stderr."""
-    _say("error", "red", message)
+    say(logging.ERROR, message)
 
 
 def print_warning(message: str) -> None:
     """Print what the operator may have meant otherwise: one line on stderr."""
-    _say("warning", "yellow", message)
+    say(logging.WARNING, message)
 
 
-def print_notice(message: str) -> None:
-    """Print what a command does: one line on stderr."""
-    if not _as_record("info", message):
-        echo(f"midspan: {one_line(message)}", err=True)
-
-
-def _say(level: Literal["error", "warning"], colour: str, message: str) -> None:
-    if not _as_record(level, message):
-        echo(f"{click.style(f'midspan: {level}:', fg=colour, bold=True)} {one_line(message)}", err=True)
-
-
-def _as_record(level: Literal["info", "warning", "error"], message: str) -> bool:
-    """Write a line of JSON, where those are written."""
-    logs = sys.modules.get("midspan.logs")
-    if logs is None or not logs.writes_json():
-        return False
-    logs.emit(level, one_line(message))
-    return True
+def print_info(message: str) -> None:
+    """Print what a running command has to say: one line on stderr."""
+    say(logging.INFO, message)
 
 
 def print_table(
@@ -122,4 +108,4 @@ def _cell(
 
 def print_relay_only() -> None:
     """Say that nothing acts on messages."""
-    print_notice("relay only, no interceptor is enabled")
+    print_info("relay only, no interceptor is enabled")

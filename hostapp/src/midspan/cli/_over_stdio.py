@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from typing import NoReturn
 
+from midspan.cli._ending import end_process
 from midspan.cli._output import print_error
 from midspan.errors import operator_error_in
 
@@ -31,6 +30,4 @@ def over_stdio(work: Callable[[tuple[int, int]], int]) -> NoReturn:
         print_error(mistake.message)
         answer_failed_start(streams, f"midspan: {mistake.message}")
         code = mistake.exit_code
-    sys.stderr.flush()
-    # A plugin's thread that hangs must not keep the process, and with it the client, from ending.
-    os._exit(code)
+    end_process(code)

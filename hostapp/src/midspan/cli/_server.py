@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 import click
 
 from midspan._web import field_names, field_value
+from midspan.cli._completion import complete_file, complete_server
 from midspan.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -150,7 +151,10 @@ def server_options(function: Callable[..., None]) -> Callable[..., None]:
             help="Send this header with every request to --url; ${VARIABLE} is taken from the environment.",
         ),
         click.option(
-            "--server", metavar="NAME", help="Guard a server of the config: the one of the table [servers.NAME]."
+            "--server",
+            metavar="NAME",
+            help="Guard a server of the config: the one of the table [servers.NAME].",
+            shell_complete=complete_server,
         ),
         click.option(
             "--name",
@@ -163,7 +167,13 @@ def server_options(function: Callable[..., None]) -> Callable[..., None]:
             metavar="WHEN",
             help="Start COMMAND anew when it ends while it is in use: never (the default), on-failure or always.",
         ),
-        click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARGS]...]"),
+        click.argument(
+            "command",
+            nargs=-1,
+            type=click.UNPROCESSED,
+            metavar="[-- COMMAND [ARGS]...]",
+            shell_complete=complete_file,
+        ),
     )
     for option in reversed(options):
         command = option(command)

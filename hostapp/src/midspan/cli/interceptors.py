@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
+from midspan.cli._ending import Ending, run_to_end
 from midspan.cli._interceptor_server import InterceptorServer, interceptor_server_options
-from midspan.cli._logs import LogChoice, log_options
-from midspan.cli._options import lock_of, plugin_options
+from midspan.cli._log_choice import LogChoice
+from midspan.cli._options import lock_of, log_options, plugin_options
 from midspan.cli._output import print_warning
 from midspan.cli._over_stdio import over_stdio
 
@@ -27,7 +28,7 @@ def serve(
     no_plugins: tuple[str, ...],
     plugin_files: tuple[Path, ...],
     locked: bool,
-    logs: LogChoice,
+    log: LogChoice,
 ) -> None:
     """Serve the enabled plugins' interceptors to another host's chain, over stdio.
 
@@ -37,7 +38,7 @@ def serve(
 
     def answer(streams: tuple[int, int]) -> int:
         from midspan.config import load_config
-        from midspan.plugins import Builder
+        from midspan.plugins import Builder, plugin_logs
 
         settings = load_config(config)
         builder = Builder(
@@ -49,23 +50,22 @@ def serve(
             locked=lock_of(settings.source, locked),
             remotes=False,
         )
-        logs.follow(settings, builder.selection)
         assembly = builder.assembly()
+        log.follow(settings, plugin_logs(assembly.instances))
         # Imported after the plugins: the MCP SDK takes a second, and the operator's mistakes are told before.
-        import anyio
-
         from midspan.serve import interceptor_server, serve_stdio, unused_observers
 
         server = interceptor_server(assembly)
         for warning in (*assembly.warnings, *unused_observers(assembly)):
             print_warning(warning)
 
-        async def run() -> None:
+        async def run(ending: Ending) -> int:
             async with assembly.running():
                 await serve_stdio(server, streams)
+                ending.begin()
+            return 0
 
-        anyio.run(run)
-        return 0
+        return run_to_end(run)
 
     over_stdio(answer)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from midspan.cli._completion import complete_instance, complete_plugin
 from midspan.cli._options import building_options, config_option, selection_options
 from midspan.cli._output import Style, echo, print_table, print_warning
 from midspan.config import find_config, plugin_tables, read_source
@@ -55,7 +56,7 @@ def list_(config: Path | None, plugins: tuple[str, ...], no_plugins: tuple[str, 
 
 
 @plugins_group.command()
-@click.argument("plugins", metavar="ID...", nargs=-1, required=True)
+@click.argument("plugins", metavar="ID...", nargs=-1, required=True, shell_complete=complete_instance)
 @config_option
 def enable(plugins: tuple[str, ...], config: Path | None) -> None:
     """Enable plugins in the config: write `enabled = true` into their tables, and nothing else.
@@ -69,7 +70,7 @@ def enable(plugins: tuple[str, ...], config: Path | None) -> None:
 
 
 @plugins_group.command()
-@click.argument("plugins", metavar="ID...", nargs=-1, required=True)
+@click.argument("plugins", metavar="ID...", nargs=-1, required=True, shell_complete=complete_instance)
 @config_option
 def disable(plugins: tuple[str, ...], config: Path | None) -> None:
     """Disable plugins in the config: write `enabled = false` into their tables, and nothing else.
@@ -101,7 +102,7 @@ def install(
 
 
 @plugins_group.command()
-@click.argument("plugin", metavar="ID")
+@click.argument("plugin", metavar="ID", shell_complete=complete_plugin)
 @config_option
 def show(plugin: str, config: Path | None) -> None:
     """Show what a plugin contributes: interceptors, observers, config, commands. Imports it."""

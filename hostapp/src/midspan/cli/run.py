@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
+from midspan.cli._ending import Ending, run_to_end
 from midspan.cli._following import building, reloading, tell
 from midspan.cli._guarding import Guarding
-from midspan.cli._logs import LogChoice, log_options
-from midspan.cli._options import plugin_options
+from midspan.cli._log_choice import LogChoice
+from midspan.cli._options import log_options, plugin_options
 from midspan.cli._output import print_relay_only
 from midspan.cli._over_stdio import over_stdio
 from midspan.cli._server import ServerChoice, server_options
 from midspan.errors import OperatorError
+
+if TYPE_CHECKING:
+    from midspan.gateway import Gateway
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -30,7 +33,7 @@ def run(
     plugin_files: tuple[Path, ...],
     locked: bool,
     choice: ServerChoice,
-    logs: LogChoice,
+    log: LogChoice,
 ) -> None:
     """Guard an MCP server for the client that started this command, over stdio.
 
@@ -50,30 +53,30 @@ def run(
         if not (plugins or no_plugins or plugin_files or locked or choice.server) and find_config(config) is None:
             # Nothing can be enabled: without pydantic and the SDK, the relay takes two thirds of the memory.
             print_relay_only()
-            return _run(choice.named(None).run_stdio(streams))
+            return run_to_end(partial(_relay_only, streams, choice.named(None)))
         from midspan.config import load_config
 
         build = building(plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, locked=locked)
-        guarding = Guarding(choice, build, load_config(config), logs)
+        guarding = Guarding(choice, build, load_config(config), log)
         tell(guarding.plan, choice)
-        return _run(_relay(streams, guarding))
+        return run_to_end(partial(_relay, streams, guarding))
 
     over_stdio(guard)
 
 
-def _run(work: Coroutine[Any, Any, int]) -> int:
-    # Not `asyncio.run`, which at its end joins the default executor: a plugin's hanging thread would hold the gateway,
-    # and with it the client, long after the server has gone.
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    return loop.run_until_complete(work)
+async def _relay_only(streams: tuple[int, int], gateway: Gateway, ending: Ending) -> int:
+    code = await gateway.run_stdio(streams)
+    ending.begin()
+    return code
 
 
-async def _relay(streams: tuple[int, int], guarding: Guarding) -> int:
+async def _relay(streams: tuple[int, int], guarding: Guarding, ending: Ending) -> int:
     from midspan.plugins import Running
 
     (gateway,) = guarding.gateways.values()
     async with Running() as running:
         await guarding.enter(running)
         async with reloading(guarding) as follows:
-            return await gateway.run_stdio(streams, hangup_ends=not follows)
+            code = await gateway.run_stdio(streams, hangup_ends=not follows)
+        ending.begin()
+        return code

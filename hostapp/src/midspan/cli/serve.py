@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from midspan.cli._ending import Ending, end_process, run_to_end
 from midspan.cli._following import building, reloading, tell
 from midspan.cli._guarding import Guarding
-from midspan.cli._logs import LogChoice, log_options
-from midspan.cli._options import plugin_options
-from midspan.cli._output import print_notice
+from midspan.cli._log_choice import LogChoice
+from midspan.cli._options import log_options, plugin_options
+from midspan.cli._output import print_info
 from midspan.cli._server import ServerChoice, server_options
 from midspan.errors import OperatorError
 
 if TYPE_CHECKING:
-    from midspan.http import Front
+    from midspan.http import Front, Health
 
 _BACKLOG = 2048
 
@@ -53,7 +55,7 @@ def serve(
     hosts: tuple[str, ...],
     origins: tuple[str, ...],
     choice: ServerChoice,
-    logs: LogChoice,
+    log: LogChoice,
 ) -> None:
     """Guard MCP servers for clients that speak streamable HTTP, at http://HOST:PORT/mcp.
 
@@ -65,7 +67,7 @@ def serve(
     Authorization header of a client is passed on to it.
 
     Only this machine reaches the gateway, unless --insecure says otherwise; pages in a browser reach it only from the
-    origins that are accepted. SIGTERM and SIGINT stop it.
+    origins that are accepted. SIGTERM and SIGINT stop it. Probes ask at /healthz and /readyz.
     """
     from midspan.config import load_config
     from midspan.gateway import asgi_app
@@ -73,10 +75,10 @@ def serve(
     choice.check()
     settings = load_config(config)
     build = building(plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, locked=locked)
-    guarding = Guarding(choice, build, settings, logs)
+    guarding = Guarding(choice, build, settings, log)
     tell(guarding.plan, choice)
 
-    from midspan.http import is_public, listen
+    from midspan.http import Health, is_public, listen
 
     listener = listen(host, port)
     with listener:
@@ -86,22 +88,42 @@ def serve(
                 f"--host {host}: others than this machine reach this address, and midspan does not authenticate them; "
                 "add --insecure if that is meant"
             )
-        app = asgi_app({}, allowed_hosts=(*hosts, host), allowed_origins=origins, any_address=public)
-        asyncio.run(_serve(guarding, app, listener))
+        health = Health(details=lambda: {"servers": guarding.counts})
+        app = asgi_app({}, allowed_hosts=(*hosts, host), allowed_origins=origins, any_address=public, health=health)
+        end_process(run_to_end(partial(_serve, guarding, app, health, listener)))
 
 
-async def _serve(guarding: Guarding, app: Front, listener: socket.socket) -> None:
+async def _serve(guarding: Guarding, app: Front, health: Health, listener: socket.socket, ending: Ending) -> int:
     from midspan.http import run_server, url_of
     from midspan.plugins import Running
 
-    async with Running() as running:
-        await guarding.enter(running, app)
-        try:
-            async with reloading(guarding):
-                listener.listen(_BACKLOG)
-                for path, server in guarding.plan.paths.items():
-                    if server in guarding.gateways:
-                        print_notice(f"serving {url_of(listener, path)}")
-                await run_server(app, listener, stopping=guarding.stop)
-        finally:
-            await guarding.leave()
+    starting = asyncio.current_task()
+    over = asyncio.Event()
+
+    def stop() -> None:
+        if health.state == "starting" and starting is not None:
+            starting.cancel()
+        health.state = "stopping"
+        guarding.stop()
+
+    listener.listen(_BACKLOG)
+    # From here on probes are answered; requests are when all is entered.
+    serving = asyncio.create_task(run_server(app, listener, stop=over, stopping=stop))
+    try:
+        async with Running() as running:
+            await guarding.enter(running, app)
+            try:
+                async with reloading(guarding):
+                    health.state = "ready"
+                    for path, server in guarding.plan.paths.items():
+                        if server in guarding.gateways:
+                            print_info(f"serving {url_of(listener, path)}")
+                    await serving
+                    ending.begin()
+            finally:
+                await guarding.leave()
+    finally:
+        health.state = "stopping"
+        over.set()
+        await serving
+    return 0

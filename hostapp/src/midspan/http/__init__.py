@@ -37,6 +37,7 @@ from midspan.http._errors import ClientGoneError, HTTPRelayError, RefusedError, 
 from midspan.http._front import Endpoint, Front
 from midspan.http._guard import Guard, is_loopback
 from midspan.http._headers import Headers, is_identity, media_type, value, values
+from midspan.http._health import Health, HealthState
 from midspan.http._idle import IdleMap
 from midspan.http._judged import REQUEST_CANCELLED
 from midspan.http._refusing import RefusingEndpoint
@@ -74,6 +75,8 @@ __all__ = [
     "HTTPRelay",
     "HTTPRelayError",
     "Headers",
+    "Health",
+    "HealthState",
     "IdleMap",
     "OversizedEvent",
     "RefusedError",

@@ -10,7 +10,8 @@ from typing import Any, Final, Protocol
 
 from midspan.http._client import Client, Receive, Scope, Send
 from midspan.http._guard import Guard
-from midspan.relay import INTERNAL_ERROR, INVALID_REQUEST
+from midspan.http._health import Health, HealthState
+from midspan.relay import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_REQUEST
 
 logger = logging.getLogger("midspan.gateway")
 
@@ -33,6 +34,8 @@ class Front:
         guard: checks Host and Origin.
         running: entered when a server starts the application by itself, left when it stops; an application that it is
             mounted in does not tell it, so there whoever mounts it enters the gateway.
+        health: answers `/healthz` and `/readyz`, for which the guard does not count. Unless it is `ready`, endpoints
+            are refused with 503. A server that starts the application by itself makes it so, else its owner does.
     """
 
     def __init__(
@@ -41,10 +44,25 @@ class Front:
         guard: Guard,
         *,
         running: AbstractAsyncContextManager[Any] | None = None,
+        health: Health | None = None,
     ) -> None:
         self._mounted = {path: _Mounted(endpoint) for path, endpoint in endpoints.items()}
         self._guard = guard
         self._running = running
+        self._health = health
+        self._under_way = 0
+        self._idle = asyncio.Event()
+
+    @property
+    def under_way(self) -> int:
+        """How many requests of endpoints have no complete answer yet."""
+        return self._under_way
+
+    async def idle(self) -> None:
+        """Wait until none is under way."""
+        while self._under_way:
+            self._idle.clear()
+            await self._idle.wait()
 
     def put(self, path: str, endpoint: Endpoint) -> None:
         """Serve a path, in the place of what served it, whose requests under way go on."""
@@ -67,21 +85,35 @@ class Front:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         client = Client(scope, receive, send)
+        path = _path_of(scope)
         try:
+            if self._health is not None and await self._health.serve(client, path):
+                return
             # All fields, since a field that Connection names does not get on but counts here.
             refusal = self._guard.check(scope["headers"])
-            mounted = self._mounted.get(_path_of(scope))
+            mounted = self._mounted.get(path)
             if refusal is not None:
                 logger.warning("refused a request: %s", refusal.reason)
                 await client.refuse(refusal.status, INVALID_REQUEST, refusal.reason)
             elif mounted is None:
                 await client.refuse(404, INVALID_REQUEST, "nothing is served here")
+            elif self._health is not None and self._health.state != "ready":
+                await client.refuse(503, CONNECTION_CLOSED, f"the gateway is {self._health.state}")
             else:
-                await mounted.serve(client)
+                await self._counted(mounted, client)
         except Exception:
             logger.exception("a request could not be relayed")
             if not client.started:
                 await client.refuse(500, INTERNAL_ERROR, "the request could not be relayed")
+
+    async def _counted(self, endpoint: Endpoint, client: Client) -> None:
+        self._under_way += 1
+        try:
+            await endpoint.serve(client)
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._idle.set()
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -91,11 +123,17 @@ class Front:
         except Exception as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             raise
+        self._be("ready")
         await send({"type": "lifespan.startup.complete"})
         await receive()
+        self._be("stopping")
         if self._running is not None:
             await self._running.__aexit__(None, None, None)
         await send({"type": "lifespan.shutdown.complete"})
+
+    def _be(self, state: HealthState) -> None:
+        if self._health is not None:
+            self._health.state = state
 
 
 class _Mounted:

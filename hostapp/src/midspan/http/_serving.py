@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import logging
 import signal
 import socket
 import threading
@@ -15,11 +16,16 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from midspan.errors import OperatorError
+from midspan.http._front import Front
 from midspan.http._guard import is_loopback
+
+logger = logging.getLogger("midspan.gateway")
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _GRACE: Final = 3
 """Seconds that requests under way may take when the server stops."""
+_FLUSH: Final = 1
+"""Seconds in which clients may take the last bytes of their responses."""
 _KEEP_ALIVE: Final = 75
 """Seconds that an idle connection of a client is kept: longer than clients keep theirs, so that they end it."""
 _LONGEST_HEAD: Final = 64 * 1024
@@ -95,14 +101,32 @@ class _Protocol(HttpToolsProtocol):
 class _Server(uvicorn.Server):
     """Waits for a signal instead of looking ten times a second whether one came."""
 
-    def __init__(self, config: uvicorn.Config, stop: asyncio.Event, stopping: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, stop: asyncio.Event, stopping: Callable[[], None], front: Front | None
+    ) -> None:
         super().__init__(config)
         self._stop = stop
         self._stopping = stopping
+        self._front = front
+        self._hurry = asyncio.Event()
 
     async def main_loop(self) -> None:
         await self._stop.wait()
         self._stopping()
+        if self._front is not None:
+            # The socket stays open meanwhile: who asks whether this is ready gets an answer.
+            self.config.timeout_graceful_shutdown = await self._drain(self._front)
+
+    async def _drain(self, front: Front) -> int:
+        """Let requests under way finish. Return the seconds in which connections may take the last bytes."""
+        idle, hurry = asyncio.create_task(front.idle()), asyncio.create_task(self._hurry.wait())
+        await asyncio.wait({idle, hurry}, timeout=_GRACE, return_when=asyncio.FIRST_COMPLETED)
+        idle.cancel()
+        hurry.cancel()
+        if front.under_way:
+            logger.warning("stopping: gave up requests under way: %d", front.under_way)
+            return 0
+        return _FLUSH
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -119,7 +143,9 @@ class _Server(uvicorn.Server):
 
     def _on_signal(self) -> None:
         # A second signal does not wait for requests under way.
-        self.force_exit = self._stop.is_set()
+        if self._stop.is_set():
+            self.force_exit = True
+            self._hurry.set()
         self._stop.set()
 
 
@@ -153,4 +179,5 @@ async def run_server(
         timeout_keep_alive=_KEEP_ALIVE,
         timeout_graceful_shutdown=_GRACE,
     )
-    await _Server(config, stop or asyncio.Event(), stopping).serve(sockets=[listener])
+    front = app if isinstance(app, Front) else None
+    await _Server(config, stop or asyncio.Event(), stopping, front).serve(sockets=[listener])

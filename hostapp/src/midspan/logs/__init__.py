@@ -1,9 +1,23 @@
-"""What midspan writes on stderr while it runs: lines of text for people, or of JSON for programs.
+"""Logs: what the running commands write to stderr, as lines for people or as JSON for programs.
 
-Needs the standard library only, unless JSON is asked for.
+The code base and its plugins log with the standard library; here is where these records go, in which form, and from
+which level on. Nothing else than the standard library and click is imported, but for JSON.
 """
 
-from midspan.logs._configuring import FORMATS, LEVELS, LogFormat, LogLevel, configure, emit, writes_json
-from midspan.logs._filtering import PluginNames
+from __future__ import annotations
 
-__all__ = ["FORMATS", "LEVELS", "LogFormat", "LogLevel", "PluginNames", "configure", "emit", "writes_json"]
+from midspan.logs._configure import configure, reset, say
+from midspan.logs._sources import PluginLogs
+from midspan.logs._thresholds import LEVELS, LogLevel
+from midspan.logs._writer import FORMATS, LogFormat
+
+__all__ = [
+    "FORMATS",
+    "LEVELS",
+    "LogFormat",
+    "LogLevel",
+    "PluginLogs",
+    "configure",
+    "reset",
+    "say",
+]

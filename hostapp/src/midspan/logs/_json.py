@@ -1,32 +1,33 @@
-"""Records as lines of JSON."""
+"""A record as a JSON object on one line. Imported only when JSON is asked for."""
 
 from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
+from typing import Any
 
-from pythonjsonlogger.json import JsonFormatter
-
-from midspan.errors import one_line
-
-
-class _Formatter(JsonFormatter):
-    """Writes `timestamp` (UTC, to the millisecond), `level`, `logger`, `message`, and what else a record has."""
-
-    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - of the standard library
-        return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-    def process_log_record(self, log_data: dict[str, object]) -> dict[str, object]:
-        told = {key: value for key, value in log_data.items() if value is not None}
-        told["level"] = str(told["level"]).lower()
-        told["message"] = one_line(str(told["message"]))
-        return told
+from pythonjsonlogger.core import RESERVED_ATTRS
+from pythonjsonlogger.json import JsonFormatter as _Formatter
 
 
-def json_formatter() -> logging.Formatter:
-    """Return what formats records as JSON."""
-    return _Formatter(
-        ["asctime", "levelname", "name", "message"],
-        rename_fields={"asctime": "timestamp", "levelname": "level", "name": "logger", "exc_info": "exception"},
-        json_ensure_ascii=False,
-    )
+class JsonFormatter(_Formatter):
+    """Writes `timestamp`, `level`, `logger`, `message`; where known `plugin`, `instance`, `interceptor`; `exception`.
+
+    What else a record carries (`extra=`) comes after these, and never in their place.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(  # pyright: ignore[reportUnknownMemberType] - its serializers have no types
+            ("message",), reserved_attrs=[*RESERVED_ATTRS, "exception", "level", "logger", "timestamp"]
+        )
+
+    def add_fields(self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]) -> None:
+        """Fill in the fields of one record."""
+        moment = datetime.fromtimestamp(record.created, UTC)
+        log_data["timestamp"] = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        log_data["level"] = record.levelname.lower()
+        log_data["logger"] = record.name
+        exception = message_dict.pop("exc_info", None)
+        super().add_fields(log_data, record, message_dict)
+        if exception:
+            log_data["exception"] = exception

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from midspan.plugins._builder import Builder, assemble
     from midspan.plugins._instance import Instance, build_instance
     from midspan.plugins._loading import load
+    from midspan.plugins._log_names import plugin_logs
     from midspan.plugins._plugin import Plugin
     from midspan.plugins._policy import policy_place
     from midspan.plugins._remotes import Remote
@@ -45,6 +46,7 @@ __all__ = [
     "discover",
     "load",
     "owner_of",
+    "plugin_logs",
     "policy_place",
     "select",
 ]
@@ -59,6 +61,7 @@ _HEAVY = {
     "assemble": "_builder",
     "build_instance": "_instance",
     "load": "_loading",
+    "plugin_logs": "_log_names",
     "policy_place": "_policy",
 }
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from midspan.checking import chain_notes, config_notes
 from midspan.config import Config, in_scope, load_config
-from midspan.errors import OperatorError, PluginError, each_of, raise_all
+from midspan.errors import ConfigError, OperatorError, PluginError, each_of, raise_all
 from midspan.plugins._assembly import Assembly
 from midspan.plugins._discovery import discover
 from midspan.plugins._file import file_plugin
@@ -365,25 +365,25 @@ def _refuse_taken_names(instance: Instance, earlier: Sequence[Instance], config:
     for name in instance.overrides:
         if name in owners:
             problem = f"its interceptor {name!r} has the same name as one of {owners[name]!r}; enable one of the two"
-            if instance.name in config.tables:
-                problem = str(config.source.error(problem, "plugins", instance.name))
-            raise instance.plugin.info.error(problem, instance=instance.name)
+            place = config.source.error(problem, "plugins", instance.name) if instance.name in config.tables else None
+            raise instance.plugin.info.error(str(place or problem), instance=instance.name, place=place)
 
 
 def _add(chain: Chain, instance: Instance, config: Config) -> None:
     try:
         chain.add(*instance.interceptors, overrides=instance.overrides)
     except DefinitionError as error:
-        raise instance.plugin.info.error(_located(error, instance, config), instance=instance.name) from error
+        place = _place(error, instance, config)
+        raise instance.plugin.info.error(str(place or error), instance=instance.name, place=place) from error
 
 
-def _located(error: DefinitionError, instance: Instance, config: Config) -> str:
-    """Say what cannot be registered; of an override, where it stands."""
+def _place(error: DefinitionError, instance: Instance, config: Config) -> ConfigError | None:
+    """Return where an override stands that cannot be registered; None when it is the plugin's own."""
     own = error.interceptor.removeprefix(f"{instance.name}.")
     settings = config.plugins.get(instance.name)
     if settings is None or own not in settings.interceptors or error.field != "hooks":
-        return str(error)
-    return str(config.source.error(error.problem, "plugins", instance.name, "interceptors", own, error.field))
+        return None
+    return config.source.error(error.problem, "plugins", instance.name, "interceptors", own, error.field)
 
 
 def _checked(chain: Chain, instance: Instance) -> list[PluginError]:

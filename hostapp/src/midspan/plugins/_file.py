@@ -25,13 +25,18 @@ def file_plugin(path: Path) -> PluginInfo:
     return PluginInfo(id=_id_of(path.stem), value=str(path), file=path)
 
 
+def module_name(plugin: str) -> str:
+    """Return the name that a plugin file's module gets, from the plugin's id."""
+    return f"midspan_plugin_file_{plugin.replace('-', '_')}"
+
+
 def run_file(plugin: str, path: Path) -> ModuleType:
     """Run a plugin file as a module.
 
     Its folder does not get onto the import path, and no bytecode is written beside it: what stands there besides was
     not named by the operator.
     """
-    name = f"midspan_plugin_file_{plugin.replace('-', '_')}"
+    name = module_name(plugin)
     loader = SourceFileLoader(name, str(path))
     spec = spec_from_loader(name, loader)
     assert spec is not None

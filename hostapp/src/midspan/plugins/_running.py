@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import anyio
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from midspan.plugins._instance import Instance
 
 logger = logging.getLogger("midspan.plugins")
+
+LEAVE_TIMEOUT: Final = 6.0
+"""Seconds in which a lifespan is left, the longest: more than a plugin gives a disk that hangs."""
 
 
 class Running:
@@ -146,12 +149,28 @@ class Running:
 
 
 class _Entered:
-    """An async context manager that is entered and left in a task of its own."""
+    """An async context manager that is entered and left in a task of its own.
 
-    def __init__(self, manager: AbstractAsyncContextManager[Any], name: str) -> None:
+    Args:
+        manager: what is entered.
+        name: what it is, for the log.
+        timeout: seconds in which it is left; then it is given up.
+        about: whose it is, for the log.
+    """
+
+    def __init__(
+        self,
+        manager: AbstractAsyncContextManager[Any],
+        name: str,
+        *,
+        timeout: float | None = None,
+        about: Mapping[str, str] | None = None,
+    ) -> None:
         self.value: object = None
         self._manager = manager
         self._name = name
+        self._timeout = timeout
+        self._about = about
         self._end = anyio.Event()
         self._over = anyio.Event()
         self._cancelled = False
@@ -204,15 +223,21 @@ class _Entered:
             if not await self._manager.__aexit__(type(error), error, error.__traceback__):
                 raise
             return
+        # No scope of anyio's: what is left may have scopes of its own, which end in the order in which they began.
+        limit = asyncio.timeout(self._timeout)
         try:
-            if self._cancelled:
-                error = asyncio.CancelledError()
-                await self._manager.__aexit__(asyncio.CancelledError, error, None)
+            async with limit:
+                if self._cancelled:
+                    await self._manager.__aexit__(asyncio.CancelledError, asyncio.CancelledError(), None)
+                else:
+                    await self._manager.__aexit__(None, None, None)
+        except Exception as failure:
+            if isinstance(failure, TimeoutError) and limit.expired():
+                text = "%s was not left within %g s; gave it up"
+                logger.error(text, self._name, self._timeout or 0, extra=self._about)
             else:
-                await self._manager.__aexit__(None, None, None)
-        except Exception:
-            # Traffic is over and was served; that closing failed must not turn it into a failure.
-            logger.exception("%s failed while it was left", self._name)
+                # Traffic is over and was served; that closing failed must not turn it into a failure.
+                logger.exception("%s failed while it was left", self._name, extra=self._about)
 
 
 class _ExitedError(Exception):
@@ -230,7 +255,8 @@ class _Lifespan(_Entered):
     """
 
     def __init__(self, manager: AbstractAsyncContextManager[Any], instance: Instance) -> None:
-        super().__init__(manager, f"the lifespan of plugin {instance.name!r}")
+        about = {"plugin": instance.plugin.info.id, "instance": instance.name}
+        super().__init__(manager, f"the lifespan of plugin {instance.name!r}", timeout=LEAVE_TIMEOUT, about=about)
         self.users: list[Instance] = []
         self._first = instance
 

@@ -5,7 +5,7 @@ may pass, a `Judge` decides.
 """
 
 from midspan.relay._channel import Backend, ConnectError, Connection, LineQueue, LineSource, LineWriter
-from midspan.relay._child import SpawnError
+from midspan.relay._child import SpawnError, kill_servers
 from midspan.relay._command import CommandBackend
 from midspan.relay._failed_start import answer_failed_start
 from midspan.relay._json import (
@@ -82,6 +82,7 @@ __all__ = [
     "classify",
     "error_message",
     "id_of",
+    "kill_servers",
     "object_or_empty",
     "open_reader",
     "open_writer",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,8 @@ from midspan.relay._holding import Holder, KeptChild, OwnChild
 from midspan.relay._lines import LineReader, PipeWriter, open_reader, open_writer
 from midspan.relay._strays import Strays
 
+logger = logging.getLogger("midspan.relay")
+
 GRACE: Final = 1.5
 """Seconds between closing stdin and SIGTERM, and again between SIGTERM and SIGKILL.
 
@@ -25,6 +28,16 @@ its client kills the gateway.
 
 _KILLED_WITHIN: Final = 1.5
 """Seconds in which killed processes go, unless the system itself hangs."""
+
+
+_running: Final[set[ChildProcess]] = set()
+"""Those that were not let go of."""
+
+
+def kill_servers() -> None:
+    """Kill all servers that this process started, from whatever thread, when it cannot wait for their orderly end."""
+    for server in tuple(_running):
+        server.release()
 
 
 class SpawnError(ConnectError):
@@ -61,6 +74,7 @@ class ChildProcess:
         self._holder = holder
         self._strays = Strays(holder.process.pid, self.pid, GRACE, in_session=not holder.keeps_orphans)
         self._over = False
+        _running.add(self)
 
     def signal_group(self, number: int) -> None:
         """Send a signal to the server and all of its group."""
@@ -94,12 +108,14 @@ class ChildProcess:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(GRACE):
                     await self.exited.wait()
+        if not self.exited.is_set():
+            logger.warning("the server did not end; killed it")
         self.end_group()
         await self.exited.wait()
         if not self._holder.alone:
             self._strays.ask()
             await self._strays.gone()
-        self._release()
+        self.release()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_KILLED_WITHIN):
                 await self._holder.gone.wait()
@@ -114,7 +130,7 @@ class ChildProcess:
         self.stdin.abort()
         self.stdout.close()
         if not self._over:
-            self._release()
+            self.release()
             self._holder.wait(_KILLED_WITHIN)
 
     def _look_while_it_lives(self) -> None:
@@ -122,12 +138,13 @@ class ChildProcess:
         if not (self._holder.keeps_orphans or self.exited.is_set()):
             self._strays.look()
 
-    def _release(self) -> None:
+    def release(self) -> None:
         """Kill whatever is left; descendants do not outlive the gateway."""
         self.end_group()
         if not self._holder.keeps_orphans:
             self._strays.kill()
         self._over = True
+        _running.discard(self)
         self._holder.release()
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 from midspan_audit._errors import AuditLogError, os_problem, printable
 from midspan_audit._seal import LINE_START, MAX_LINE_BYTES, BrokenLineError, Link, Seal
 
-logger = logging.getLogger("midspan.audit")
+logger = logging.getLogger("midspan_audit")
 
 TAIL_BYTES: Final = 4096
 MAX_REOPENINGS: Final = 10

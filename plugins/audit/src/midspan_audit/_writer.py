@@ -23,7 +23,7 @@ from midspan_audit._errors import AuditLogError, printable
 from midspan_audit._log_file import LogFile
 from midspan_audit._seal import Seal
 
-logger = logging.getLogger("midspan.audit")
+logger = logging.getLogger("midspan_audit")
 
 OPEN_SECONDS: Final = 5.0
 CLOSE_SECONDS: Final = 5.0
