@@ -66,9 +66,8 @@ async def served(health: Health | None) -> AsyncGenerator[tuple[int, Seen]]:
 async def test_serve_says_that_it_lives_and_is_ready_to_whatever_host_and_nothing_else() -> None:
     async with raw_server(echo) as (url, seen), started("serve", "--port", "0", "--url", url) as running:
         port = await port_of(running)
-        for host in (f"127.0.0.1:{port}", "10.1.2.3", "probe.example", ""):
-            assert (await probe(port, "/healthz", host=host))[1] in ({"status": "ok"}, None)
-        assert await probe(port, "/healthz", host="10.1.2.3") == (200, {"status": "ok"})
+        for host in (f"127.0.0.1:{port}", "10.1.2.3", "probe.example"):
+            assert await probe(port, "/healthz", host=host) == (200, {"status": "ok"})
         ready = {"status": "ready", "servers": {"guarded": 1, "refused": 0}}
         assert await probe(port, "/readyz", host="probe.example") == (200, ready)
         connection = await connect(port)

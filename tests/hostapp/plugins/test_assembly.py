@@ -463,5 +463,6 @@ async def test_the_limits_of_the_config_are_those_of_the_chain(build: Assemble, 
 
 
 def test_a_durable_observer_that_is_required_and_not_there_refuses_the_chain(build: Assemble) -> None:
+    config = "[plugins.guard]\nenabled = true\n[audit]\nrequired = true"
     with pytest.raises(ConfigError, match=r"audit\.required: no durable observer of decisions is enabled here"):
         build(SOURCE, config, server="files")
