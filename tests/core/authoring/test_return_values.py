@@ -242,7 +242,6 @@ def test_an_answer_answers_a_request(shape: Shape) -> None:
         Answer({"n": float("-inf")}),
         MutationResult(modified=True, payload={"n": float("nan")}),
     ],
-    ids=str,
 )
 def test_a_mutator_that_returns_something_that_is_not_json_failed(shape: Shape, value: object) -> None:
     result = call(mutating(shape, lambda payload: value))

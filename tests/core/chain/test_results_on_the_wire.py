@@ -136,7 +136,7 @@ def test_decision_ids_differ() -> None:
     assert all(result.decision_id == result.decision_id for result in results)
 
 
-@pytest.mark.parametrize("value", [object(), {1}, float("nan"), b"x", {1: 2}], ids=str)
+@pytest.mark.parametrize("value", [object(), {1}, float("nan"), b"x", {1: 2}])
 def test_what_is_not_json_is_refused_where_a_result_is_made(value: object) -> None:
     with pytest.raises(ValidationError):
         deny("no", info={"rule": value})

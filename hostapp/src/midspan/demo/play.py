@@ -84,6 +84,7 @@ async def play() -> Performance:
             command=python[0],
             args=[*python[1:], "midspan", "run", "--config", str(config), "--", *python, "midspan.demo.server"],
             env={**os.environ, VIEW_VARIABLE: str(view)},
+            cwd=folder,
         )
         async with Client(gateway) as client:
             tools = tuple(sorted(tool.name for tool in (await client.list_tools()).tools))
