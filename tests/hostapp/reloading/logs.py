@@ -11,7 +11,7 @@ async def log_line(process: asyncio.subprocess.Process, *words: str) -> str:
     while True:
         line = (await process.stderr.readline()).decode().rstrip()
         assert line, "midspan has ended"
-        assert "Traceback" not in line
+        assert not any(word in line for word in ("Traceback", "py.warnings")), line
         if any(word in line for word in words):
             return line
 
@@ -23,4 +23,5 @@ async def log_lines(process: asyncio.subprocess.Process, last: str) -> list[str]
     while not lines or last not in lines[-1]:
         lines.append((await process.stderr.readline()).decode().rstrip())
         assert lines[-1], lines
+        assert "py.warnings" not in lines[-1]
     return lines

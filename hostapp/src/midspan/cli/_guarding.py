@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -209,7 +209,7 @@ class Guarding:
         """Serve at each path what the plan has there; return what ends the gateways that are at none any more."""
         from midspan.gateway import mount
 
-        left: dict[str, list[Awaitable[None]]] = {}
+        left: dict[str, list[asyncio.Event]] = {}
         for path, name in before.paths.items():
             if plan.paths.get(path) != name or plan.gateways.get(name) is not before.gateways.get(name):
                 left.setdefault(name, []).append(front.drop(path))
@@ -219,11 +219,11 @@ class Guarding:
         gone = {name: gateway for name, gateway in before.gateways.items() if plan.gateways.get(name) is not gateway}
         return [self._later(self._end(gateway, left.get(name, []))) for name, gateway in gone.items()]
 
-    async def _end(self, gateway: Gateway, idle: Sequence[Awaitable[None]]) -> None:
+    async def _end(self, gateway: Gateway, idle: Sequence[asyncio.Event]) -> None:
         """End a gateway whose server is not served any more, when its requests under way are over."""
         gateway.stop()
         for each in idle:
-            await each
+            await each.wait()
         await gateway.__aexit__(None, None, None)
 
     async def _drain(self, retired: Sequence[Retired], ended: Sequence[asyncio.Task[None]], before: Plan) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol
 
@@ -68,10 +68,9 @@ class Front:
         """Serve a path, in the place of what served it, whose requests under way go on."""
         self._mounted[path] = _Mounted(endpoint)
 
-    def drop(self, path: str) -> Awaitable[None]:
-        """Serve a path no more. Return what is done when no request is under way there."""
-        mounted = self._mounted.pop(path)
-        return _idle(mounted)
+    def drop(self, path: str) -> asyncio.Event:
+        """Serve a path no more. Return what is set when no request is under way there."""
+        return self._mounted.pop(path).idle
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection, as ASGI 3 has it."""
@@ -154,10 +153,6 @@ class _Mounted:
             self._under_way -= 1
             if not self._under_way:
                 self.idle.set()
-
-
-async def _idle(mounted: _Mounted) -> None:
-    await mounted.idle.wait()
 
 
 def _path_of(scope: Scope) -> str:
