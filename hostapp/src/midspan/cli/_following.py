@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from midspan.cli._guarding import Guarding
-from midspan.cli._guards import MOUNT_GIVES, scoped_away
+from midspan.cli._guards import scoped_away
 from midspan.cli._options import lock_of
 from midspan.cli._output import print_error, print_relay_only, print_warning
 from midspan.cli._plan import Plan
@@ -26,14 +26,14 @@ def building(*, plugins: Sequence[str], no_plugins: Sequence[str], plugin_files:
     """Return what makes a builder of what the command line says of plugins, and a config."""
 
     def build(config: Config, before: Builder | None) -> Builder:
-        from midspan.plugins import Builder
+        from midspan.plugins import GATEWAY_GIVES, Builder
 
         return Builder(
             config=config,
             plugins=plugins,
             no_plugins=no_plugins,
             plugin_files=plugin_files,
-            gives=MOUNT_GIVES,
+            gives=GATEWAY_GIVES,
             before=before,
             locked=lock_of(config.source, locked),
         )

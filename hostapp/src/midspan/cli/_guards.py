@@ -12,9 +12,6 @@ from midspan.errors import OperatorError, raise_all
 if TYPE_CHECKING:
     from midspan.plugins import Assembly, Builder
 
-MOUNT_GIVES = ("session", "store", "tools", "ask")
-"""What a gateway gives to handlers."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Guards:

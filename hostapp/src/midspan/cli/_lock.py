@@ -13,10 +13,7 @@ from midspan.cli._output import echo, print_error, print_warning
 from midspan.config import Config, load_config
 from midspan.errors import OperatorError, one_line
 from midspan.locking import ANY_SERVER, Difference, Taken, lock_path, read_lock, write_lock
-from midspan.plugins import Builder
-
-_GIVES = ("session", "store", "tools", "ask")
-"""What `run` and `serve` give to handlers."""
+from midspan.plugins import GATEWAY_GIVES, Builder
 
 
 def write(config: Path | None, assembling: Mapping[str, Any]) -> int:
@@ -83,7 +80,7 @@ def show_differences(config: Path | None, assembling: Mapping[str, Any]) -> int:
 
 def _build(config: Config, assembling: Mapping[str, Any], locked: Taken) -> list[str]:
     """Build what stands in front of every server that there could be; return the warnings."""
-    builder = Builder(config=config, **assembling, gives=_GIVES, locked=locked)
+    builder = Builder(config=config, **assembling, gives=GATEWAY_GIVES, locked=locked)
     assemblies = [builder.assembly(server) for server in (*config.servers, ANY_SERVER, None)]
     return list(dict.fromkeys(warning for assembly in assemblies for warning in assembly.warnings))
 

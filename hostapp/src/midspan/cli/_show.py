@@ -14,11 +14,18 @@ from pydantic_core import PydanticUndefined
 from midspan.cli._output import echo, print_table
 from midspan.config import Config, keys_of, load_config, meanings_of, type_text
 from midspan.errors import PluginError, one_line
-from midspan.plugins import ChosenInstance, Instance, Plugin, build_instance, discover, load, owner_of, select
+from midspan.plugins import (
+    GATEWAY_GIVES,
+    ChosenInstance,
+    Instance,
+    Plugin,
+    build_instance,
+    discover,
+    load,
+    owner_of,
+    select,
+)
 from midspan_sdk import Chain, ChainEntry, DefinitionError, Hook
-
-_EVERYTHING = ("session", "store", "tools", "ask")
-"""What a chain for show gives: whether a mount can, is the mount's to say."""
 
 
 def show_plugin(plugin: str, config_file: Path | None) -> None:
@@ -70,7 +77,7 @@ def _show_instance(plugin: Plugin, chosen: ChosenInstance, config: Config) -> No
 
 
 def _entries(instance: Instance) -> tuple[ChainEntry, ...]:
-    chain = Chain(gives=_EVERYTHING)
+    chain = Chain(gives=GATEWAY_GIVES)
     chain.add(*instance.interceptors, overrides=instance.overrides)
     return chain.entries
 

@@ -16,9 +16,6 @@ from midspan.errors import OperatorError
 if TYPE_CHECKING:
     from midspan_sdk.wire import Direction, Phase
 
-_GIVES = ("session", "store", "tools", "ask")
-"""What a gateway gives to handlers."""
-
 
 @click.command()
 @click.argument("event", required=False, metavar="[EVENT]")
@@ -52,12 +49,14 @@ def chain(
     A server whose chain is refused shows why; the exit code is 2 then.
     """
     from midspan.cli._chain_text import print_chains
-    from midspan.plugins import Builder
+    from midspan.plugins import GATEWAY_GIVES, Builder
     from midspan.sight import chain_view, groups_of
 
     if event is not None:
         check_event(event, response=phase == "response")
-    builder = Builder(config=config, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=_GIVES)
+    builder = Builder(
+        config=config, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=GATEWAY_GIVES
+    )
     views = [
         chain_view(builder, group, event=event, phase=phase, direction=direction)
         for group in groups_of(builder, server)

@@ -15,8 +15,6 @@ from midspan.errors import OperatorError, one_line
 if TYPE_CHECKING:
     from midspan.checking import Checked, Finding
 
-_GIVES = ("session", "store", "tools", "ask")
-"""What a gateway gives to handlers."""
 _COLOURS = {"error": "red", "warning": "yellow"}
 
 
@@ -37,11 +35,11 @@ def check(
     Errors stop a start; warnings are what you may have meant otherwise. The exit code is 0 when there is neither.
     """
     from midspan.checking import check, unread
-    from midspan.plugins import Builder
+    from midspan.plugins import GATEWAY_GIVES, Builder
 
     try:
         builder = Builder(
-            config=config, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=_GIVES
+            config=config, plugins=plugins, no_plugins=no_plugins, plugin_files=plugin_files, gives=GATEWAY_GIVES
         )
     except OperatorError as error:
         checked = unread(error)

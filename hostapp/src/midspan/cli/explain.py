@@ -80,7 +80,7 @@ def explain(
     listing = None if tools is None else _listing(json_value("--tools", tools))
     reply = None if answer is None else _reply(answer)
 
-    from midspan.plugins import Builder
+    from midspan.plugins import GATEWAY_GIVES, Builder
     from midspan.sight import Explainer, Message, Setting, usual_flow
 
     builder = Builder(
@@ -88,7 +88,7 @@ def explain(
         plugins=plugins,
         no_plugins=no_plugins,
         plugin_files=plugin_files,
-        gives=("session", "store", "tools", "ask"),
+        gives=GATEWAY_GIVES,
     )
     group = _group(builder, server)
     wanted: Phase = "response" if error else phase or "request"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from midspan._lazy import lazily
 from midspan.plugins._discovery import GROUP, discover
+from midspan.plugins._gives import GATEWAY_GIVES
 from midspan.plugins._info import STATES, PluginInfo, State
 from midspan.plugins._selection import ChosenInstance, RefusedInstance, Selection, owner_of, select
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from midspan.plugins._running import Running
 
 __all__ = [
+    "GATEWAY_GIVES",
     "GROUP",
     "STATES",
     "Assembly",

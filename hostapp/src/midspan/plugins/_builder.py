@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from midspan.checking import chain_notes, config_notes
 from midspan.config import Config, in_scope, load_config
-from midspan.errors import ConfigError, OperatorError, PluginError, each_of, raise_all
+from midspan.errors import OperatorError, PluginError, each_of, raise_all
 from midspan.plugins._assembly import Assembly
 from midspan.plugins._discovery import discover
 from midspan.plugins._file import file_plugin
@@ -17,9 +17,10 @@ from midspan.plugins._info import PluginInfo
 from midspan.plugins._instance import Instance, build_instance
 from midspan.plugins._loading import load
 from midspan.plugins._plugin import Plugin
+from midspan.plugins._registering import register
 from midspan.plugins._remotes import Remote, remote_of
 from midspan.plugins._selection import ChosenInstance, RefusedInstance, Selection, select
-from midspan_sdk import Chain, DefinitionError, MemoryStore, Store
+from midspan_sdk import Chain, MemoryStore, Store
 
 if TYPE_CHECKING:
     from midspan.locking import LockChecks
@@ -276,9 +277,7 @@ class Builder:
         notes = [OperatorError(warning) for warning in self.selection.warnings]
         for number, instance in enumerate(instances):
             try:
-                _refuse_taken_names(instance, instances[:number], self.config)
-                _add(chain, instance, self.config)
-                notes += _checked(chain, instance)
+                notes += register(chain, instance, instances[:number], self.config)
             except PluginError as error:
                 problems.append(error.with_hint(instance.without))
         notes += [*config_notes(self.config, self.instance_names), *chain_notes(self.config, instances, chain.entries)]
@@ -357,43 +356,3 @@ def _refuse_taken_ids(found: Sequence[PluginInfo], local: Sequence[PluginInfo]) 
         others = [other for other in found if other.id == info.id and other is not info]
         if others:
             raise info.error(f"its id is that of {others[0].origin} too; rename the file")
-
-
-def _refuse_taken_names(instance: Instance, earlier: Sequence[Instance], config: Config) -> None:
-    """Refuse a wire name that an earlier instance has: names that authors gave are not put after the instance's."""
-    owners = {one.name: other.name for other in earlier for one in other.interceptors}
-    for name in instance.overrides:
-        if name in owners:
-            problem = f"its interceptor {name!r} has the same name as one of {owners[name]!r}; enable one of the two"
-            place = config.source.error(problem, "plugins", instance.name) if instance.name in config.tables else None
-            raise instance.plugin.info.error(str(place or problem), instance=instance.name, place=place)
-
-
-def _add(chain: Chain, instance: Instance, config: Config) -> None:
-    try:
-        chain.add(*instance.interceptors, overrides=instance.overrides)
-    except DefinitionError as error:
-        place = _place(error, instance, config)
-        raise instance.plugin.info.error(str(place or error), instance=instance.name, place=place) from error
-
-
-def _place(error: DefinitionError, instance: Instance, config: Config) -> ConfigError | None:
-    """Return where an override stands that cannot be registered; None when it is the plugin's own."""
-    own = error.interceptor.removeprefix(f"{instance.name}.")
-    settings = config.plugins.get(instance.name)
-    if settings is None or own not in settings.interceptors or error.field != "hooks":
-        return None
-    return config.source.error(error.problem, "plugins", instance.name, "interceptors", own, error.field)
-
-
-def _checked(chain: Chain, instance: Instance) -> list[PluginError]:
-    names = {one.name for one in instance.interceptors}
-    entries = [entry for entry in chain.entries if entry.name in names]
-    problems = instance.plugin.problems(instance.config, instance.name, entries)
-    lines = [
-        (problem.severity, f"{problem.interceptor}: {problem.message}" if problem.interceptor else problem.message)
-        for problem in problems
-    ]
-    if errors := [line for severity, line in lines if severity == "error"]:
-        raise instance.plugin.info.error("; ".join(errors), instance=instance.name)
-    return [instance.plugin.info.error(line, instance=instance.name) for _, line in lines]

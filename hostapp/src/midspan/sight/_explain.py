@@ -18,7 +18,7 @@ from midspan.interception import (
     local_user,
     payload_of_answer,
 )
-from midspan.plugins import Assembly, Builder
+from midspan.plugins import GATEWAY_GIVES, Assembly, Builder
 from midspan.sight._changes import Change, changes
 from midspan.sight._events import Flow, flows_of
 from midspan.sight._servers import OTHER, ServerGroup, remote_servers
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from midspan_sdk import ChainEntry
     from midspan_sdk.wire import Direction, Phase
 
-GIVES = ("session", "store", "tools", "ask")
-"""What a gateway gives to handlers."""
 Meaning = Literal["passes", "blocked", "answered", "asks"]
 
 
@@ -181,7 +179,7 @@ class Explainer:
         limits = builder.config.settings.limits
         # Without observers: nothing is recorded of what never was.
         self._chain = Chain(
-            gives=GIVES,
+            gives=GATEWAY_GIVES,
             store=MemoryStore(),
             timeout=limits.chain_timeout / 1000,
             max_payload_bytes=limits.max_payload,
