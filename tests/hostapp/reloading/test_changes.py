@@ -221,3 +221,18 @@ async def test_a_client_s_path_stays_when_a_second_server_joins(file: Path, tmp_
         assert (await served.call("/mcp", request(1, "ping")))["result"] == {}
         assert await anyio.Path(tmp_path / "a.log").exists()
         assert not await anyio.Path(tmp_path / "b.log").exists()
+
+
+async def test_what_is_locked_stays_locked_while_it_runs(file: Path, tmp_path: Path) -> None:
+    file.write_text(DENYING.format('"drop"'))  # noqa: ASYNC240 - before anything runs
+    async with midspan("plugins", "lock", "--config", str(file)) as process:
+        assert await process.wait() == 0
+    async with guarded(tmp_path, "--config", str(file), "--locked") as client:
+        await anyio.Path(file).write_text(DENYING.format('"drop"') + 'timeout = "3s"\n')
+        lines = await log_lines(client.process, NOT_APPLIED)
+        assert "--locked: policy.call (midspan-policy 0.1.0): timeout_ms: expected 1000, found 3000" in lines[0]
+        assert denied(await client.call(call("drop")))
+        # The config of a plugin is the operator's own, and not what is locked.
+        await anyio.Path(file).write_text(DENYING.format('"write"'))
+        await log_line(client.process, READ_AGAIN)
+        assert denied(await client.call(call("write")))

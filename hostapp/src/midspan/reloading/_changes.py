@@ -15,7 +15,7 @@ import watchfiles
 
 logger = logging.getLogger("midspan.config")
 
-_STEP: Final = 100
+_STEP: Final = 50
 """Milliseconds without a further change after which files count as written."""
 _HANGUP: Final[int | None] = getattr(signal, "SIGHUP", None)
 
