@@ -30,6 +30,8 @@ class Sessions:
         self._generations: dict[str, int] = {}
         # Of all that go on with each other's sessions. What none of them can reach any more is forgotten by itself.
         self._all: WeakValueDictionary[tuple[str, int], _Shelf] = WeakValueDictionary()
+        # A chain is built in a worker thread while the one before it runs.
+        self._lock = threading.RLock()
 
     def successor(self, fresh: Iterable[str]) -> Sessions:
         """Return one that goes on with these sessions; what either keeps the other sees.
@@ -38,15 +40,17 @@ class Sessions:
             fresh: the plugins that start anew there; here they keep what they have.
         """
         new = Sessions()
-        new._all = self._all
-        new._generations = dict(self._generations)
-        new._shelves = dict(self._shelves)
-        for group in fresh:
-            new._shelves.pop(group, None)
-            # Above that of every other successor, of which there may be several.
-            taken = [number for name, number in self._all if name == group]
-            new._generations[group] = max(taken, default=self._generations.get(group, 0)) + 1
-            new._shelf(group)
+        new._lock = self._lock
+        with self._lock:
+            new._all = self._all
+            new._generations = dict(self._generations)
+            new._shelves = dict(self._shelves)
+            for group in fresh:
+                new._shelves.pop(group, None)
+                # Above that of every other successor, of which there may be several.
+                taken = [number for name, number in self._all if name == group]
+                new._generations[group] = max(taken, default=self._generations.get(group, 0)) + 1
+                new._shelf(group)
         return new
 
     def state(self, session_id: str, group: str) -> State:
@@ -61,15 +65,18 @@ class Sessions:
 
     def _shelf(self, group: str) -> _Shelf:
         key = (group, self._generations.get(group, 0))
-        shelf = self._all.get(key)
-        if shelf is None:
-            shelf = self._all[key] = _Shelf()
-        self._shelves[group] = shelf
+        with self._lock:
+            shelf = self._all.get(key)
+            if shelf is None:
+                shelf = self._all[key] = _Shelf()
+            self._shelves[group] = shelf
         return shelf
 
     def end(self, session_id: str) -> None:
         """Forget a session, also in those that go on with it."""
-        for shelf in list(self._all.values()):
+        with self._lock:
+            shelves = list(self._all.values())
+        for shelf in shelves:
             shelf.pop(session_id, None)
 
 

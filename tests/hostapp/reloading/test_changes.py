@@ -203,6 +203,10 @@ async def test_serve_follows_the_servers_of_the_file(file: Path, tmp_path: Path)
         assert "server 'd' is not served: plugin 'policy'" in (await log_lines(served.process, READ_AGAIN))[0]
         with pytest.raises(AssertionError, match="this server is not served: plugin"):
             await served.call("/servers/d/mcp", request(1, "ping"))
+        await anyio.Path(file).write_text(servers("b", "c", "d", more=lab.replace("x = 1", "y = 1")))
+        await log_line(served.process, READ_AGAIN)
+        with pytest.raises(AssertionError, match=r"policy\.config\.y"):
+            await served.call("/servers/d/mcp", request(1, "ping"))
         await anyio.Path(file).write_text(servers("b", "c", "d"))
         assert "d: served, with 0 interceptors" in await log_line(served.process, READ_AGAIN)
         assert await serves(served, "d")

@@ -209,22 +209,26 @@ class Guarding:
         """Serve at each path what the plan has there; return what ends the gateways that are at none any more."""
         from midspan.gateway import mount
 
+        old = {path: (name, before.gateways.get(name), before.refusal(name)) for path, name in before.paths.items()}
+        new = {path: (name, plan.gateways.get(name), plan.refusal(name)) for path, name in plan.paths.items()}
         left: dict[str, list[asyncio.Event]] = {}
-        for path, name in before.paths.items():
-            if plan.paths.get(path) != name or plan.gateways.get(name) is not before.gateways.get(name):
-                left.setdefault(name, []).append(front.drop(path))
-        for path, name in plan.paths.items():
-            if before.paths.get(path) != name or plan.gateways.get(name) is not before.gateways.get(name):
-                mount(front, path, plan.gateways.get(name), refused=plan.refusal(name))
+        for path, seat in old.items():
+            if new.get(path) != seat:
+                left.setdefault(seat[0], []).append(front.drop(path))
+        for path, seat in new.items():
+            if old.get(path) != seat:
+                mount(front, path, seat[1], refused=seat[2])
         gone = {name: gateway for name, gateway in before.gateways.items() if plan.gateways.get(name) is not gateway}
         return [self._later(self._end(gateway, left.get(name, []))) for name, gateway in gone.items()]
 
     async def _end(self, gateway: Gateway, idle: Sequence[asyncio.Event]) -> None:
         """End a gateway whose server is not served any more, when its requests under way are over."""
         gateway.stop()
-        for each in idle:
-            await each.wait()
-        await gateway.__aexit__(None, None, None)
+        try:
+            for each in idle:
+                await each.wait()
+        finally:  # also when midspan ends before that
+            await gateway.__aexit__(None, None, None)
 
     async def _drain(self, retired: Sequence[Retired], ended: Sequence[asyncio.Task[None]], before: Plan) -> None:
         """Leave what only earlier chains used, when nothing uses them any more."""
