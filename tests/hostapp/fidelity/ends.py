@@ -22,7 +22,7 @@ from .server.over_sse import serve_sse
 from .server.over_stdio import serve_stdio
 from .server.server import Script, Server, awkward_server
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds after which a test that hangs fails."""
 
 

@@ -24,6 +24,8 @@ from .pairs import Back, Pair
 Address = str | Sequence[str]
 """A URL, or the command line of a server."""
 EVERYTHING = ["*", "initialize", "server/discover"]
+LONG: Final = 60.0
+"""Seconds: a machine with other things to do is no reason to block a message."""
 
 
 @validator(events=EVERYTHING, phase="both", errors=True)
@@ -36,7 +38,7 @@ def copies(payload: dict[str, Any]) -> dict[str, Any]:
     return dict(payload)
 
 
-@mutator(events=["tools/*", "notifications/progress"], phase="both", errors=True)
+@mutator(events=["tools/*", "notifications/progress"], phase="both", errors=True, timeout=LONG)
 async def copies_later(payload: dict[str, Any]) -> dict[str, Any]:
     await anyio.lowlevel.checkpoint()
     return dict(payload)
@@ -47,7 +49,7 @@ def chain_of(judged: bool) -> Chain:
 
     Some messages it decides on at once, and for others it needs time, so that these could be overtaken.
     """
-    chain = Chain()
+    chain = Chain(timeout=LONG)
     if judged:
         chain.add(looks, copies, copies_later)
     return chain

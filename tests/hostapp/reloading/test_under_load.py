@@ -35,13 +35,13 @@ class Config(BaseModel):
     number: int = 0
 
 
-@mutator(events=["tools/call"], phase="request")
+@mutator(events=["tools/call"], phase="request", timeout=60)
 def mark(payload, config, state):
     state["number"] = config.number
     return {**payload, "arguments": {"number": config.number}}
 
 
-@mutator(events=["tools/call"], phase="response")
+@mutator(events=["tools/call"], phase="response", timeout=60)
 def tell(payload, config, state, request):
     numbers = [state.get("number"), request["arguments"]["number"], config.number]
     return {**payload, "_meta": {**payload.get("_meta", {}), "numbers": numbers}}
@@ -61,12 +61,12 @@ COUNTING = """
 from midspan_sdk import hookimpl, mutator, validator
 
 
-@validator(events=["tools/call"], phase="request")
+@validator(events=["tools/call"], phase="request", timeout=60)
 async def count(payload, session_state):
     session_state["calls"] = session_state.get("calls", 0) + 1
 
 
-@mutator(events=["tools/call"], phase="response")
+@mutator(events=["tools/call"], phase="response", timeout=60)
 async def total(payload, session_state):
     return {**payload, "_meta": {**payload.get("_meta", {}), "calls": session_state["calls"]}}
 

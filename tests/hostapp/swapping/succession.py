@@ -19,6 +19,9 @@ CALL = "tools/call"
 PATIENCE = 60.0
 """Seconds after which a test that hangs fails."""
 
+LONG = 60.0
+"""Seconds: a machine with other things to do is no reason to block a message."""
+
 
 class Reign:
     """One chain in its time, entered and left in a task of its own."""
@@ -148,19 +151,19 @@ class Marks:
         """
         counts, seen = self.counts, self.seen
 
-        @mutator(events=[CALL], phase="request", name="marks.request")
+        @mutator(events=[CALL], phase="request", name="marks.request", timeout=LONG)
         async def stamp(payload: dict[str, Any], state: State) -> dict[str, Any]:
             await anyio.lowlevel.checkpoint()
             state["number"] = number
             return {**payload, "arguments": {**payload["arguments"], "mark": str(number)}}
 
-        @validator(events=[CALL], phase="request", name="marks.count")
+        @validator(events=[CALL], phase="request", name="marks.count", timeout=LONG)
         def count(session_state: State, context: InvocationContext) -> None:
             session_state["calls"] = session_state.get("calls", 0) + 1
             assert context.session_id is not None
             counts[context.session_id] = session_state["calls"]
 
-        @mutator(events=[CALL], phase="response", name="marks.response")
+        @mutator(events=[CALL], phase="response", name="marks.response", timeout=LONG)
         async def sign(payload: dict[str, Any], request: dict[str, Any], state: State) -> dict[str, Any]:
             await anyio.lowlevel.checkpoint()
             assert state["number"] == number
@@ -181,6 +184,6 @@ class Marks:
             async def observe(self, record: DecisionRecord) -> None:
                 records.append(record)
 
-        chain = Chain(observers=[Keeping()], succeeding=succeeding, late_sinks=True)
+        chain = Chain(observers=[Keeping()], succeeding=succeeding, late_sinks=True, timeout=LONG)
         chain.add(stamp, count, sign, look, *others)
         return chain

@@ -64,7 +64,7 @@ async def clients(way: str, chains: Succession) -> AsyncGenerator[list[Client]]:
 async def test_no_call_is_lost_and_none_meets_two_chains(way: str) -> None:
     marks, done, judged = Marks(), 0, 0
     numbers = iter(range(CALLS))
-    with anyio.fail_after(60):
+    with anyio.fail_after(180):
         first = marks.chain(0)
         async with back(way) as backend, succession(backend, first) as chains:
 

@@ -6,7 +6,6 @@ written anew from the value that was judged.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Coroutine, Sequence
 from functools import partial
@@ -14,13 +13,14 @@ from typing import Any, Final
 
 from midspan.errors import one_line
 from midspan.interception._asking import can_ask, refusing
-from midspan.interception._context import ConnectionContext, is_stateless
+from midspan.interception._context import ConnectionContext
 from midspan.interception._deciding import Finish
 from midspan.interception._denials import payload_of_answer
 from midspan.interception._listings import with_input_schemas
 from midspan.interception._own_rounds import ROUND_METHODS, Round
 from midspan.interception._questions import Questions
 from midspan.interception._regime import Hold, Regime, Regimes
+from midspan.interception._requests import Pending, Requests
 from midspan.interception._rounds import Parts
 from midspan.interception._tools import LearntTools, learns_tools
 from midspan.relay import (
@@ -46,179 +46,14 @@ from midspan.relay import (
     read,
     write,
 )
-from midspan_sdk import Asker, ChainExecutionResult, Exchange, InvocationContext, NotPlainError
-from midspan_sdk.events import TOOLS_CALL, TOOLS_LIST
+from midspan_sdk import Asker, ChainExecutionResult, NotPlainError
+from midspan_sdk.events import INITIALIZE, TOOLS_CALL, TOOLS_LIST
 from midspan_sdk.wire import Direction, Phase
 
 logger = logging.getLogger("midspan.gateway")
 
 ANSWER_KEY: Final = "midspan/answer"
 """`_meta` key of a result that an interceptor gave in place of the server."""
-
-_KEPT_CANCELLED: Final = 1024
-_KEPT_SETTLED: Final = 64
-_KEPT_SETTLED_BYTES: Final = 4 * 1024 * 1024
-_INITIALIZE: Final = "initialize"
-
-
-class _Pending(Hold):
-    """A request that has no answer yet, and what it is decided by: its regime, which it keeps from being over.
-
-    Attributes:
-        about: the tool that is called, the page of tools that is asked for, or in a handshake the capabilities, by the
-            client's own words.
-        free: whether nothing of its regime is needed for its answer, so that it need not keep it from being over.
-        round: what is asked about it, in 2026-07-28 and where handlers ask; None otherwise.
-        sent: whether it went on; before that nobody can answer it.
-        size: how many bytes it had.
-        mark: tells it from every other request, or None where requests are not repeated.
-        voice: with which the client is spoken to while it, or its answer, is judged.
-    """
-
-    __slots__ = (
-        "about",
-        "context",
-        "exchange",
-        "free",
-        "mark",
-        "method",
-        "round",
-        "sent",
-        "size",
-        "stateless",
-        "voice",
-    )
-
-    def __init__(
-        self, method: str, params: dict[str, Any], context: InvocationContext, size: int, regime: Regime
-    ) -> None:
-        Hold.__init__(self, regime)
-        self.method = method
-        self.size = size
-        self.mark: bytes | None = None
-        self.exchange = Exchange()
-        self.context = context
-        self.round: Round | None = None
-        self.sent = False
-        self.free = False
-        self.voice: Voice | None = None
-        self.stateless = is_stateless(params)
-        self.about: object = None
-        if method == TOOLS_CALL:
-            self.about = params.get("name")
-        elif method == TOOLS_LIST:
-            self.about = params.get("cursor")
-        elif method == _INITIALIZE:
-            self.about = params.get("capabilities")
-
-    def move(self, regime: Regime) -> None:
-        """Go on under another regime, in an exchange of its own: the one it had is over, and nothing of it is left."""
-        before, self.exchange = self.exchange, Exchange()
-        self.regime = regime
-        if (request := before.request) is not None:
-            self.exchange.keep_request(request)
-
-
-class _Requests:
-    """The open requests of one side.
-
-    A cancelled request is usually never answered; of those only the latest are kept, so that they do not pile up.
-
-    Args:
-        repeats: the transport may deliver again what it has delivered, as a resumed stream does. The latest requests
-            that are over are kept too, since their answer may come once more, and a request that comes again byte for
-            byte is the same one.
-    """
-
-    def __init__(self, *, repeats: bool) -> None:
-        self._repeats = repeats
-        self._open: dict[MessageId, _Pending] = {}
-        self._cancelled: dict[MessageId, None] = {}
-        self._settled: dict[MessageId, _Pending] = {}
-        self._settled_bytes = 0
-
-    def opened(self, message_id: MessageId) -> _Pending | None:
-        """Return the request that is open with this id, or None."""
-        return self._open.get(message_id)
-
-    def open(self, message_id: MessageId, pending: _Pending, line: bytes) -> None:
-        """Remember a request."""
-        if self._repeats:
-            pending.mark = _mark(line)
-            self._unsettle(message_id)
-        before = self._open.get(message_id)
-        if before is not None and before.sent:  # else its judgement is still to end
-            before.release()
-        self._open[message_id] = pending
-
-    def sent(self, message_id: MessageId | None) -> _Pending | None:
-        """Return the request that an answer with this id answers, or None."""
-        if message_id is None:
-            return None
-        pending = self._open.get(message_id) or self._settled.get(message_id)
-        return pending if pending is not None and pending.sent else None
-
-    def are_acted_on(self) -> bool:
-        """Tell whether anything acts on one of those whose regime is not over."""
-        found = (*self._open.values(), *self._settled.values())
-        return any(not (pending.free or pending.regime.over or pending.regime.relays) for pending in found)
-
-    def has(self, message_id: MessageId, pending: _Pending) -> bool:
-        """Tell whether this very request is open."""
-        return self._open.get(message_id) is pending
-
-    def close(self, message_id: MessageId, pending: _Pending) -> None:
-        """Forget a request; not another one that has its id by now. Its regime is the caller's to release."""
-        if self._open.get(message_id) is not pending:
-            return
-        del self._open[message_id]
-        pending.free = False
-        self._cancelled.pop(message_id, None)
-        if self._repeats and pending.sent:
-            self._settled[message_id] = pending
-            self._settled_bytes += pending.size
-            while len(self._settled) > _KEPT_SETTLED or (
-                self._settled_bytes > _KEPT_SETTLED_BYTES and len(self._settled) > 1
-            ):
-                self._unsettle(next(iter(self._settled)))
-
-    def _unsettle(self, message_id: MessageId) -> None:
-        settled = self._settled.pop(message_id, None)
-        if settled is not None:
-            self._settled_bytes -= settled.size
-
-    def settle(self, message_id: MessageId) -> None:
-        """Close a request that will not be answered where it was sent."""
-        pending = self._open.get(message_id)
-        if pending is not None and pending.sent:
-            self.close(message_id, pending)
-            pending.release()
-
-    def release(self) -> None:
-        """Forget all requests. Those that are still judged let go of their regimes by themselves."""
-        for pending in self._open.values():
-            if pending.sent:
-                pending.release()
-        self._open.clear()
-        self._cancelled.clear()
-        self._settled.clear()
-        self._settled_bytes = 0
-
-    def cancelled(self, message_id: MessageId) -> bool:
-        """Note that a request was cancelled. Return whether it had not gone on yet, and now never will."""
-        pending = self._open.get(message_id)
-        if pending is None:
-            return False
-        if not pending.sent:
-            self.close(message_id, pending)
-            return True
-        pending.free = False
-        pending.release()  # an answer is unlikely, and nothing need wait for it
-        self._cancelled[message_id] = None
-        if len(self._cancelled) > _KEPT_CANCELLED:
-            oldest = next(iter(self._cancelled))
-            self.close(oldest, self._open[oldest])
-        return False
 
 
 class ChainJudge:
@@ -249,7 +84,7 @@ class ChainJudge:
         self._questions = Questions()
         self._context = context
         self._tools = tools if tools is not None else LearntTools()
-        self._requests = {Side.CLIENT: _Requests(repeats=repeats), Side.SERVER: _Requests(repeats=repeats)}
+        self._requests = {Side.CLIENT: Requests(repeats=repeats), Side.SERVER: Requests(repeats=repeats)}
 
     def judge(self, side: Side, line: bytes) -> Action | Deferred:
         """Decide on one line."""
@@ -359,7 +194,7 @@ class ChainJudge:
                     requests.close(message.id, owner)
                     owner.release()
             elif message.id is not None and isinstance(line, bytes):
-                pending = _Pending("", {}, self._context.of({}), len(line), self._regimes.current)
+                pending = Pending("", {}, self._context.of({}), len(line), self._regimes.current)
                 pending.sent = True
                 self._requests[side].open(message.id, pending, line)
         if isinstance(line, bytes):
@@ -372,13 +207,13 @@ class ChainJudge:
         assert message.id is not None
         requests, regime = self._requests[side], self._regimes.current
         if (opened := requests.opened(message.id)) is not None:
-            if opened.mark is not None and opened.mark == _mark(line):
+            if opened.is_repeated_by(line):
                 # It is the same request once more, and nothing tells the answers to the two apart.
                 regime = regime if opened.regime.over else opened.regime
             elif not (regime.relays and opened.regime.relays):
                 raise JSONFaultError("the id is already in use", INVALID_REQUEST)
         params = message.params_or_empty()
-        pending = _Pending(message.method, params, self._context.of(params), len(line), regime)
+        pending = Pending(message.method, params, self._context.of(params), len(line), regime)
         try:
             return self._opened(side, message, params, line, fault, pending)
         except BaseException:
@@ -394,7 +229,7 @@ class ChainJudge:
         params: dict[str, Any],
         line: bytes,
         fault: str | None,
-        pending: _Pending,
+        pending: Pending,
     ) -> Action | Deferred:
         requests, regime = self._requests[side], pending.regime
         chain, swappable = regime.chain, self._regimes.swappable
@@ -409,7 +244,7 @@ class ChainJudge:
                 _require(fault)
                 pending.exchange.keep_request(message.payload())
             elif swappable:
-                pending.exchange.keep_request(params)  # for a later regime, see `_Pending.move`
+                pending.exchange.keep_request(params)  # for a later regime, see `Pending.move`
                 if not regime.rounds.takes_questions(back):
                     pending.free = True  # it may stay open for days, as a subscription does
                     pending.release()
@@ -431,7 +266,7 @@ class ChainJudge:
             return Deferred(work, request_id=message.id, size=len(line), voice=voice, over=over)
         return _now(work)
 
-    def _judged(self, side: Side, message_id: MessageId, pending: _Pending) -> None:
+    def _judged(self, side: Side, message_id: MessageId, pending: Pending) -> None:
         """Note that a request is judged, or never will be. Only one that went on stays open."""
         requests = self._requests[side]
         if not pending.sent:
@@ -441,7 +276,7 @@ class ChainJudge:
             pending.release()
 
     async def _judge_request(
-        self, side: Side, message: Message, payload: dict[str, Any], pending: _Pending, parts: Parts | None
+        self, side: Side, message: Message, payload: dict[str, Any], pending: Pending, parts: Parts | None
     ) -> Action:
         assert message.id is not None
         try:
@@ -469,7 +304,7 @@ class ChainJudge:
         self,
         message_id: MessageId,
         result: ChainExecutionResult,
-        pending: _Pending,
+        pending: Pending,
         *,
         ran: bool,
         error: bool = False,
@@ -479,7 +314,7 @@ class ChainJudge:
         )
 
     async def _answered(
-        self, side: Side, message: Message, request: ChainExecutionResult, pending: _Pending
+        self, side: Side, message: Message, request: ChainExecutionResult, pending: Pending
     ) -> dict[str, Any]:
         """Send an interceptor's answer through the response phase and back; the other side never hears of it."""
         assert message.id is not None
@@ -501,7 +336,7 @@ class ChainJudge:
     # Questions to the user
 
     def _open_round(
-        self, message: Message, line: bytes, fault: str | None, params: dict[str, Any], pending: _Pending
+        self, message: Message, line: bytes, fault: str | None, params: dict[str, Any], pending: Pending
     ) -> tuple[Message, bytes]:
         """Take what the client carried for the gateway out of a request; return it as it goes on."""
         regime = pending.regime
@@ -512,15 +347,15 @@ class ChainJudge:
         envelope = message.with_payload(pending.round.params)
         return Message(envelope, message.kind, message.id, message.method), write(envelope)
 
-    def _voice(self, pending: _Pending, about: MessageId | None) -> Voice | None:
+    def _voice(self, pending: Pending, about: MessageId | None) -> Voice | None:
         pending.voice = Voice(about) if pending.regime.asks and not pending.stateless else None
         return pending.voice
 
-    def _put(self, message_id: MessageId, result: ChainExecutionResult, pending: _Pending) -> dict[str, Any]:
+    def _put(self, message_id: MessageId, result: ChainExecutionResult, pending: Pending) -> dict[str, Any]:
         assert pending.round is not None, "nothing else leaves a question open"
         return pending.round.put(message_id, result.questions)
 
-    def _wrapped(self, pending: _Pending, message: Message, line: bytes, fault: str | None) -> bytes:
+    def _wrapped(self, pending: Pending, message: Message, line: bytes, fault: str | None) -> bytes:
         """Return an answer that no interceptor takes as it goes on: with what the gateway is to remember."""
         if pending.round is None or message.kind != "result":
             return line
@@ -530,7 +365,7 @@ class ChainJudge:
         _require(fault)
         return write(message.with_payload(wrapped))
 
-    def _asker(self, regime: Regime, pending: _Pending | None) -> Asker | None:
+    def _asker(self, regime: Regime, pending: Pending | None) -> Asker | None:
         if not regime.asks:
             return None
         if pending is None:
@@ -543,7 +378,7 @@ class ChainJudge:
             if pending.round is None:
                 return refusing(f"in this revision nobody can be asked about {one_line(pending.method)}")
             return pending.round.ask
-        if pending.method == _INITIALIZE:
+        if pending.method == INITIALIZE:
             return refusing("nobody can be asked before the session has begun")
         return partial(self._questions.ask, voice=pending.voice, timeout=regime.asking.timeout)
 
@@ -597,7 +432,7 @@ class ChainJudge:
         return _now(work)
 
     async def _judge_answer(
-        self, side: Side, message: Message, payload: dict[str, Any], pending: _Pending, parts: Parts | None, hold: Hold
+        self, side: Side, message: Message, payload: dict[str, Any], pending: Pending, parts: Parts | None, hold: Hold
     ) -> Action:
         assert message.id is not None
         is_error = message.kind == "error"
@@ -628,7 +463,7 @@ class ChainJudge:
 
     # Tools
 
-    def _last_step(self, side: Side, pending: _Pending, *, answered: bool = False) -> Finish | None:
+    def _last_step(self, side: Side, pending: Pending, *, answered: bool = False) -> Finish | None:
         """Return what the gateway itself does with an answer that interceptors may have changed, or gave."""
         method, regime = pending.method, pending.regime
         if side is not Side.SERVER or method not in (TOOLS_CALL, TOOLS_LIST):
@@ -642,7 +477,7 @@ class ChainJudge:
             return None
         return check.answered if answered else check.changed
 
-    def _unjudged_listing(self, message: Message, line: bytes, fault: str | None, pending: _Pending) -> bytes:
+    def _unjudged_listing(self, message: Message, line: bytes, fault: str | None, pending: Pending) -> bytes:
         """Learn from a listing that no interceptor takes; return it as it goes on."""
         listing = object_or_empty(message.envelope.get("result"))
         leaves = with_input_schemas(listing, listing, all_tools=True) if pending.regime.coerce else None
@@ -653,14 +488,14 @@ class ChainJudge:
             self._learn(Side.SERVER, pending, listing, leaves or listing)
         return line
 
-    def _learn(self, side: Side, pending: _Pending, arrived: dict[str, Any], leaves: dict[str, Any]) -> None:
+    def _learn(self, side: Side, pending: Pending, arrived: dict[str, Any], leaves: dict[str, Any]) -> None:
         if side is not Side.SERVER or pending.method != TOOLS_LIST:
             return
         if self._regimes.swappable or learns_tools(pending.regime.chain):
             self._tools.learn(pending.about, arrived, leaves)
 
-    def _note_handshake(self, pending: _Pending, message: Message) -> None:
-        if pending.method == _INITIALIZE and message.kind == "result":
+    def _note_handshake(self, pending: Pending, message: Message) -> None:
+        if pending.method == INITIALIZE and message.kind == "result":
             self._context.negotiated(object_or_empty(message.envelope.get("result")).get("protocolVersion"))
             self._questions.possible = can_ask(pending.about)
 
@@ -709,7 +544,7 @@ class ChainJudge:
         phase: Phase,
         side: Side,
         payload: dict[str, Any],
-        pending: _Pending | None,
+        pending: Pending | None,
         *,
         error: bool = False,
         finish: Finish | None = None,
@@ -730,10 +565,6 @@ class ChainJudge:
             finish=finish,
             ask=self._asker(regime, pending),
         )
-
-
-def _mark(line: bytes) -> bytes:
-    return hashlib.blake2b(line, digest_size=16).digest()
 
 
 def _now(work: Coroutine[Any, Any, Action]) -> Action | Deferred:
