@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
+from tests.hostapp.cli.processes import midspan
 
 PATIENCE = 60.0
 
@@ -69,22 +68,8 @@ class Running:
 @asynccontextmanager
 async def started(*arguments: str, **variables: str) -> AsyncGenerator[Running]:
     """Start a command, and leave nothing of it behind."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "midspan", *arguments),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, **variables},
-    )
-    try:
-        with anyio.fail_after(PATIENCE):
-            yield Running(process)
-    finally:
-        if process.returncode is None:
-            process.kill()
-        assert process.stdin is not None
-        process.stdin.close()
-        await process.communicate()
+    async with midspan(*arguments, patience=PATIENCE, **variables) as process:
+        yield Running(process)
 
 
 def call(number: int, name: str = "look") -> dict[str, Any]:

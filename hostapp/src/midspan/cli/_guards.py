@@ -81,9 +81,16 @@ class Guards:
 
 def scoped_away(builder: Builder, server: str) -> str | None:
     """Return a line on the plugins that are not for a server which was given no name; None when there are none."""
-    selection = builder.selection
-    names = [one.name for one in (*selection.instances, *selection.refused) if not in_scope(server, one.servers)]
+    names = [one.name for one in builder.selection.wanted if not in_scope(server, one.servers)]
     if not names:
         return None
     tables = ", ".join(f"[plugins.{name}]" for name in names)
     return f"{tables}: not for a server called {server!r}; if it should be, name the server with --name or --server"
+
+
+def unknown_to_config(builder: Builder, server: str | None) -> str | None:
+    """Return a line on a `--server` that the config, which has servers, does not have; None when there is none."""
+    servers = builder.config.servers
+    if server is None or not servers or server in servers:
+        return None
+    return f"--server {server}: the config has no such server; scopes go by the name alone"

@@ -12,7 +12,7 @@ import click
 
 from midspan._web import shown_url, url_fault
 from midspan.cli._options import config_option
-from midspan.cli._server import ServerChoice, header_fields
+from midspan.cli._server import ServerChoice, header_fields, url_options
 from midspan.errors import OperatorError, did_you_mean
 
 if TYPE_CHECKING:
@@ -98,19 +98,7 @@ def interceptor_server_options(function: Callable[..., None]) -> Callable[..., N
 
     result: Callable[..., None] = chosen
     options = (
-        click.option("--url", metavar="URL", help="Ask the server at this URL."),
-        click.option(
-            "--transport",
-            type=click.Choice(["http", "sse"]),
-            help="What --url speaks: http, streamable HTTP (the default), or sse, the HTTP+SSE of 2024-11-05.",
-        ),
-        click.option(
-            "--header",
-            "headers",
-            multiple=True,
-            metavar="'NAME: VALUE'",
-            help="Send this header with every request to --url; ${VARIABLE} is taken from the environment.",
-        ),
+        *url_options("Ask the server at this URL."),
         click.option(
             "--server",
             "server_name",

@@ -23,6 +23,8 @@ def said(before: Guards, after: Guards) -> str:
 
 
 def _changed(before: Assembly | None, after: Assembly) -> str:
+    from midspan.plugins import changed_instances
+
     entries = {entry.name: _policy_of(entry) for entry in after.chain.entries}
     if before is None:
         return f"served, with {len(entries)} interceptors"
@@ -30,8 +32,9 @@ def _changed(before: Assembly | None, after: Assembly) -> str:
     marked = [f"+{name}" for name in entries if name not in old]
     marked += [f"-{name}" for name in old if name not in entries]
     marked += [f"~{name}" for name in entries if name in old and old[name] != entries[name]]
-    settings = [one.name for one in after.instances if not any(one.same_as(other) for other in before.instances)]
-    marked += [f"config of {name}" for name in settings if any(one.name == name for one in before.instances)]
+    known = {one.name for one in before.instances}
+    changed = changed_instances(after.instances, before.instances)
+    marked += [f"config of {name}" for name in changed if name in known]
     return " ".join(marked)
 
 

@@ -127,17 +127,14 @@ class ServerChoice:
         )
 
 
-def server_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add what names a server, the options and `COMMAND`: the argument `choice`, a `ServerChoice`."""
+def url_options(meaning: str) -> tuple[Callable[[Any], Any], ...]:
+    """Return the options that name a server by its URL: the arguments `url`, `transport` and `headers`.
 
-    @wraps(function)
-    def chosen(**given: Any) -> None:
-        said = {field.name: given.pop(field.name) for field in fields(ServerChoice)}
-        function(choice=ServerChoice(**said), **given)
-
-    command: Callable[..., None] = chosen
-    options = (
-        click.option("--url", metavar="URL", help="Guard the server at this URL."),
+    Args:
+        meaning: what is done with the server at the URL.
+    """
+    return (
+        click.option("--url", metavar="URL", help=meaning),
         click.option(
             "--transport",
             type=click.Choice(["http", "sse"]),
@@ -150,6 +147,20 @@ def server_options(function: Callable[..., None]) -> Callable[..., None]:
             metavar="'NAME: VALUE'",
             help="Send this header with every request to --url; ${VARIABLE} is taken from the environment.",
         ),
+    )
+
+
+def server_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add what names a server, the options and `COMMAND`: the argument `choice`, a `ServerChoice`."""
+
+    @wraps(function)
+    def chosen(**given: Any) -> None:
+        said = {field.name: given.pop(field.name) for field in fields(ServerChoice)}
+        function(choice=ServerChoice(**said), **given)
+
+    command: Callable[..., None] = chosen
+    options = (
+        *url_options("Guard the server at this URL."),
         click.option(
             "--server",
             metavar="NAME",

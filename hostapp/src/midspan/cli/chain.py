@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from midspan.cli._events import check_event
+from midspan.cli._guards import unknown_to_config
 from midspan.cli._options import building_options
 from midspan.cli._output import echo, print_warning
 from midspan.errors import OperatorError
@@ -65,6 +66,6 @@ def chain(
         echo(json.dumps({"chains": [view.as_json() for view in views]}, indent=2))
     else:
         print_chains(views, event)
-    if server is not None and builder.config.servers and server not in builder.config.servers:
-        print_warning(f"--server {server}: the config has no such server; scopes go by the name alone")
+    if unknown := unknown_to_config(builder, server):
+        print_warning(unknown)
     return OperatorError.exit_code if any(view.group.problems for view in views) else 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from midspan.cli._guards import unknown_to_config
 from midspan.cli._options import building_options
 from midspan.cli._output import echo, print_warning
 from midspan.errors import OperatorError, one_line
@@ -47,8 +48,8 @@ def check(
     else:
         checked = check(builder, server)
         more = ""
-        if server is not None and builder.config.servers and server not in builder.config.servers:
-            print_warning(f"--server {server}: the config has no such server; scopes go by the name alone")
+        if unknown := unknown_to_config(builder, server):
+            print_warning(unknown)
     if as_json:
         _print_json(checked)
     else:

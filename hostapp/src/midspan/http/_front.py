@@ -50,19 +50,17 @@ class Front:
         self._guard = guard
         self._running = running
         self._health = health
-        self._under_way = 0
-        self._idle = asyncio.Event()
+        self._under_way = _UnderWay()
 
     @property
     def under_way(self) -> int:
         """How many requests of endpoints have no complete answer yet."""
-        return self._under_way
+        return self._under_way.count
 
     async def idle(self) -> None:
         """Wait until none is under way."""
-        while self._under_way:
-            self._idle.clear()
-            await self._idle.wait()
+        while self._under_way.count:
+            await self._under_way.none.wait()
 
     def put(self, path: str, endpoint: Endpoint) -> None:
         """Serve a path, in the place of what served it, whose requests under way go on."""
@@ -70,7 +68,7 @@ class Front:
 
     def drop(self, path: str) -> asyncio.Event:
         """Serve a path no more. Return what is set when no request is under way there."""
-        return self._mounted.pop(path).idle
+        return self._mounted.pop(path).under_way.none
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection, as ASGI 3 has it."""
@@ -99,20 +97,12 @@ class Front:
             elif mounted is None:
                 await client.refuse(404, INVALID_REQUEST, "nothing is served here")
             else:
-                await self._counted(mounted, client)
+                with self._under_way, mounted.under_way:
+                    await mounted.endpoint.serve(client)
         except Exception:
             logger.exception("a request could not be relayed")
             if not client.started:
                 await client.refuse(500, INTERNAL_ERROR, "the request could not be relayed")
-
-    async def _counted(self, endpoint: Endpoint, client: Client) -> None:
-        self._under_way += 1
-        try:
-            await endpoint.serve(client)
-        finally:
-            self._under_way -= 1
-            if not self._under_way:
-                self._idle.set()
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -135,24 +125,35 @@ class Front:
             self._health.state = state
 
 
+class _UnderWay:
+    """Counts what is under way.
+
+    Attributes:
+        count: how many there are.
+        none: set while there are none.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.none = asyncio.Event()
+        self.none.set()
+
+    def __enter__(self) -> None:
+        self.count += 1
+        self.none.clear()
+
+    def __exit__(self, *error: object) -> None:
+        self.count -= 1
+        if not self.count:
+            self.none.set()
+
+
 class _Mounted:
-    """An endpoint, and how many requests are under way there."""
+    """An endpoint, and its requests under way."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self.idle = asyncio.Event()
-        self.idle.set()
-        self._endpoint = endpoint
-        self._under_way = 0
-
-    async def serve(self, client: Client) -> None:
-        self._under_way += 1
-        self.idle.clear()
-        try:
-            await self._endpoint.serve(client)
-        finally:
-            self._under_way -= 1
-            if not self._under_way:
-                self.idle.set()
+        self.endpoint = endpoint
+        self.under_way = _UnderWay()
 
 
 def _path_of(scope: Scope) -> str:

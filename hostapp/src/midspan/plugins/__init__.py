@@ -20,7 +20,7 @@ from midspan.plugins._selection import ChosenInstance, RefusedInstance, Selectio
 if TYPE_CHECKING:
     from midspan.plugins._assembly import Assembly
     from midspan.plugins._builder import Builder, assemble
-    from midspan.plugins._instance import Instance, build_instance
+    from midspan.plugins._instance import Instance, build_instance, changed_instances
     from midspan.plugins._loading import load
     from midspan.plugins._log_names import plugin_logs
     from midspan.plugins._plugin import Plugin
@@ -45,6 +45,7 @@ __all__ = [
     "State",
     "assemble",
     "build_instance",
+    "changed_instances",
     "discover",
     "load",
     "owner_of",
@@ -62,6 +63,7 @@ _HEAVY = {
     "Running": "_running",
     "assemble": "_builder",
     "build_instance": "_instance",
+    "changed_instances": "_instance",
     "load": "_loading",
     "plugin_logs": "_log_names",
     "policy_place": "_policy",

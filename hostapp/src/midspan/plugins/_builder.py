@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +15,7 @@ from midspan.plugins._assembly import Assembly
 from midspan.plugins._discovery import discover
 from midspan.plugins._file import file_plugin
 from midspan.plugins._info import PluginInfo
-from midspan.plugins._instance import Instance, build_instance
+from midspan.plugins._instance import Instance, build_instance, changed_instances
 from midspan.plugins._loading import load
 from midspan.plugins._plugin import Plugin
 from midspan.plugins._registering import register
@@ -99,7 +100,7 @@ class Builder:
     @property
     def instance_names(self) -> tuple[str, ...]:
         """Names of all instances that are to run, in order."""
-        return tuple(one.name for one in (*self.selection.instances, *self.selection.refused))
+        return tuple(one.name for one in self.selection.wanted)
 
     def assembly(self, server: str | None = None, *, after: Assembly | None = None) -> Assembly:
         """Return the chain in front of a server, built when it is first asked for.
@@ -165,7 +166,7 @@ class Builder:
         """Return the name under which the lock has the chain of a server."""
         from midspan.locking import ANY_SERVER, EVERY_PLUGIN
 
-        scopes = [one.servers for one in (*self.selection.instances, *self.selection.refused) if one.servers]
+        scopes = [one.servers for one in self.selection.wanted if one.servers]
         if server is None:
             return EVERY_PLUGIN if scopes else ANY_SERVER
         if server in self.config.servers or any(in_scope(server, scope) for scope in scopes):
@@ -218,14 +219,20 @@ class Builder:
             raise loaded
         return loaded
 
+    @cached_property
     def _unmet(self) -> list[OperatorError]:
-        """Return what is wrong with the distributions that the config requires."""
+        """What is wrong with the distributions that the config requires."""
         required = self.config.settings.requires
         if not required:
             return []
         from midspan.installing import unmet_requirements
 
         return [self.config.source.error(one.problem, "requires", one.index) for one in unmet_requirements(required)]
+
+    @cached_property
+    def _config_notes(self) -> list[OperatorError]:
+        """What the operator may have meant otherwise, whatever the server."""
+        return list(config_notes(self.config, self.instance_names))
 
     def _all_imported(self) -> dict[str, Plugin]:
         now = {plugin: one for plugin, one in self._plugins.items() if isinstance(one, Plugin)}
@@ -246,7 +253,7 @@ class Builder:
         *,
         records: bool,
     ) -> _Built:
-        problems = [*self._unmet(), *self.selection.problems, *(one.problem for one in refused)]
+        problems = [*self._unmet, *self.selection.problems, *(one.problem for one in refused)]
         instances: list[Instance] = []
         for one in chosen:
             try:
@@ -272,7 +279,7 @@ class Builder:
             observer_timeout=settings.audit.timeout / 1000,
             late_sinks=True,
             succeeding=None if after is None else after.chain,
-            fresh=() if after is None else _changed(instances, after.instances),
+            fresh=() if after is None else changed_instances(instances, after.instances),
         )
         notes = [OperatorError(warning) for warning in self.selection.warnings]
         for number, instance in enumerate(instances):
@@ -280,7 +287,7 @@ class Builder:
                 notes += register(chain, instance, instances[:number], self.config)
             except PluginError as error:
                 problems.append(error.with_hint(instance.without))
-        notes += [*config_notes(self.config, self.instance_names), *chain_notes(self.config, instances, chain.entries)]
+        notes += [*self._config_notes, *chain_notes(self.config, instances, chain.entries)]
         told = tuple(notes)
         if problems:
             return tuple(problems), told
@@ -334,11 +341,6 @@ def assemble(
         remotes=remotes,
     )
     return builder.assembly(server)
-
-
-def _changed(instances: Sequence[Instance], before: Sequence[Instance]) -> list[str]:
-    """Return the names of the instances that cannot go on with what others of their name kept."""
-    return [one.name for one in instances if not any(one.same_as(other) for other in before)]
 
 
 def _hinted(error: OperatorError, hint: str) -> OperatorError:

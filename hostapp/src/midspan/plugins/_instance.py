@@ -60,6 +60,11 @@ class Instance:
         )
 
 
+def changed_instances(instances: Sequence[Instance], before: Sequence[Instance]) -> list[str]:
+    """Return the names of the instances that cannot go on with what others of their name keep."""
+    return [one.name for one in instances if not any(one.same_as(other) for other in before)]
+
+
 def build_instance(plugin: Plugin, chosen: ChosenInstance, config: Config) -> Instance:
     """Configure one instance and collect what it contributes.
 

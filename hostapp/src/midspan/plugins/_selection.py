@@ -67,6 +67,11 @@ class Selection:
     warnings: tuple[str, ...]
 
     @property
+    def wanted(self) -> tuple[ChosenInstance | RefusedInstance, ...]:
+        """All instances that are to run, those that can first."""
+        return (*self.instances, *self.refused)
+
+    @property
     def all_problems(self) -> tuple[OperatorError, ...]:
         """What stops a start for every server, or for some."""
         return (*self.problems, *(one.problem for one in self.refused))
