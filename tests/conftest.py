@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,17 @@ hypothesis.settings.register_profile("midspan", deadline=None)
 hypothesis.settings.load_profile("midspan")
 
 FakeDistribution = Callable[..., Path]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signals_count() -> None:
+    """Let what is started hear of signals, also when the tests themselves run under `nohup` or behind a shell's `&`.
+
+    Whoever is started inherits that a signal is ignored, but not a handler: the tests go on being deaf to it.
+    """
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda number, frame: None)
 
 
 @pytest.fixture(autouse=True)

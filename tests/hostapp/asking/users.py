@@ -13,7 +13,8 @@ from mcp.server.mcpserver import Context, MCPServer
 
 from midspan import Gateway
 from midspan_sdk import Chain, DecisionRecord, Interceptor
-from tests.hostapp.embedding.sample import PATIENCE, at_url, over_stdio
+from tests.hostapp.embedding.sample import at_url, over_stdio
+from tests.patience import PATIENCE
 
 ERAS = ["legacy", "auto"]
 """`legacy` is a handshake, `auto` the 2026-07-28 revision."""

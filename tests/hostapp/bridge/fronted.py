@@ -26,8 +26,8 @@ from tests.hostapp.http.wire import (
     stateless,
 )
 from tests.hostapp.relay.harness import Step, poll, program, server_command
+from tests.patience import PATIENCE
 
-PATIENCE = 20.0
 HOLD: Step = ("read", 0)
 """Does nothing, so that a request stays without an answer."""
 JSON_ONLY: Fields = (

@@ -14,7 +14,8 @@ import anyio
 
 from midspan.gateway import Gateway, TransportName
 from midspan_sdk import Chain, Interceptor
-from tests.hostapp.http.wire import PATIENCE, Answer, Handler, Message, Seen, notification, raw_server, request, result
+from tests.hostapp.http.wire import Answer, Handler, Message, Seen, notification, raw_server, request, result
+from tests.patience import PATIENCE
 
 INITIALIZED = notification("notifications/initialized")
 SESSION = (("mcp-session-id", "s-1"),)

@@ -18,13 +18,11 @@ from mcp_types import CreateMessageRequestParams, CreateMessageResult, TextConte
 
 from midspan.http import listen, run_server
 from tests.hostapp.http.wire import Answer, Handler, call, raw_server, result
+from tests.patience import PATIENCE
 
 from .stdio_front import INITIALIZED, after_handshake, event, initialize, initialized
 
 pytestmark = pytest.mark.anyio
-
-SHORT = 20.0
-"""Seconds after which a process that does not end fails its test."""
 
 
 @asynccontextmanager
@@ -35,7 +33,7 @@ async def midspan_run(url: str, *options: str) -> AsyncGenerator[asyncio.subproc
         sys.executable, "-m", "midspan", "run", "--url", url, *options, stdin=pipe, stdout=pipe, stderr=pipe
     )
     try:
-        with anyio.fail_after(SHORT):
+        with anyio.fail_after(PATIENCE):
             yield process
     finally:
         if process.returncode is None:
@@ -151,7 +149,7 @@ def through(url: str) -> StdioServerParameters:
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_client_sees_through_the_gateway_what_it_sees_directly(mode: str) -> None:
-    with anyio.fail_after(2 * SHORT):
+    with anyio.fail_after(PATIENCE):
         async with serving(sdk_server()) as url:
             direct = await story(url, mode)
             assert direct["version"] == ("2025-11-25" if mode == "legacy" else "2026-07-28")
@@ -179,7 +177,7 @@ def older(status: str, body: bytes) -> Handler:
     ],
 )
 async def test_a_client_that_probes_comes_to_the_version_of_an_older_server(status: str, body: bytes) -> None:
-    with anyio.fail_after(2 * SHORT):
+    with anyio.fail_after(PATIENCE):
         async with raw_server(older(status, body)) as (url, _):
             versions: list[str | None] = []
             for server in (url, through(url)):

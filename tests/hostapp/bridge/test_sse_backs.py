@@ -11,7 +11,8 @@ import pytest
 
 from midspan.errors import OperatorError
 from midspan.gateway import Gateway
-from tests.hostapp.http.wire import PATIENCE, Answer, Fields, Handler, call, notification, raw_server, request, result
+from tests.hostapp.http.wire import Answer, Fields, Handler, call, notification, raw_server, request, result
+from tests.patience import PATIENCE
 
 from .stdio_front import error, event, fronted, to_url
 

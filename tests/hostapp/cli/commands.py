@@ -12,8 +12,6 @@ from typing import Any
 
 from tests.hostapp.cli.processes import midspan
 
-PATIENCE = 60.0
-
 
 class Running:
     """A running command.
@@ -68,7 +66,7 @@ class Running:
 @asynccontextmanager
 async def started(*arguments: str, **variables: str) -> AsyncGenerator[Running]:
     """Start a command, and leave nothing of it behind."""
-    async with midspan(*arguments, patience=PATIENCE, **variables) as process:
+    async with midspan(*arguments, **variables) as process:
         yield Running(process)
 
 

@@ -16,8 +16,8 @@ import anyio
 
 from tests.hostapp.http.wire import Connection
 from tests.hostapp.relay.harness import request
+from tests.patience import PATIENCE
 
-PATIENCE = 30.0
 INITIALIZE: dict[str, Any] = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},
@@ -31,9 +31,7 @@ def table(name: str, command: Sequence[str], more: str = "") -> str:
 
 
 @asynccontextmanager
-async def midspan(
-    *arguments: str, patience: float = PATIENCE, **variables: str
-) -> AsyncGenerator[asyncio.subprocess.Process]:
+async def midspan(*arguments: str, **variables: str) -> AsyncGenerator[asyncio.subprocess.Process]:
     """Start a command, and leave nothing of it behind."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "midspan", *arguments),
@@ -43,7 +41,7 @@ async def midspan(
         env={**os.environ, **variables},
     )
     try:
-        with anyio.fail_after(patience):
+        with anyio.fail_after(PATIENCE):
             yield process
     finally:
         if process.returncode is None:
@@ -71,7 +69,7 @@ class Client:
 @asynccontextmanager
 async def running(*arguments: str, **variables: str) -> AsyncGenerator[Client]:
     """Run `midspan run`, and see it end well after its client."""
-    async with midspan("run", *arguments, patience=PATIENCE, **variables) as process:
+    async with midspan("run", *arguments, **variables) as process:
         yield Client(process)
         assert process.stdin is not None
         process.stdin.close()
@@ -80,7 +78,7 @@ async def running(*arguments: str, **variables: str) -> AsyncGenerator[Client]:
 
 async def mistake(*arguments: str, client: bytes = b"", **variables: str) -> tuple[str, bytes]:
     """Run a command that is the operator's mistake; return its one line, and what the client got."""
-    async with midspan(*arguments, patience=PATIENCE, **variables) as process:
+    async with midspan(*arguments, **variables) as process:
         out, err = await process.communicate(client)
         assert process.returncode == 2, err
         (line,) = (line for line in err.decode().splitlines() if "relay only" not in line)
@@ -133,11 +131,9 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(
-    *arguments: str, endpoints: int = 1, patience: float = PATIENCE, **variables: str
-) -> AsyncGenerator[Served]:
+async def serving(*arguments: str, endpoints: int = 1, **variables: str) -> AsyncGenerator[Served]:
     """Run `midspan serve`, and see it end well after SIGTERM."""
-    async with midspan("serve", "--port", "0", *arguments, patience=patience, **variables) as process:
+    async with midspan("serve", "--port", "0", *arguments, **variables) as process:
         assert process.stderr is not None
         lines: list[str] = []
         while sum("serving" in line for line in lines) < endpoints:

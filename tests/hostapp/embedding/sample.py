@@ -18,9 +18,8 @@ from mcp_types import jsonrpc_message_adapter
 from midspan import Gateway
 from midspan.http import listen, run_server
 from midspan_sdk import Chain, Interceptor, mutator, validator
+from tests.patience import PATIENCE
 
-PATIENCE = 20.0
-"""Seconds after which a test that hangs fails."""
 ERAS = ["legacy", "auto"]
 
 

@@ -17,7 +17,8 @@ from starlette.routing import Mount
 from midspan import Gateway
 from midspan.http import listen, run_server
 from midspan_sdk import Chain, validator
-from tests.hostapp.http.wire import PATIENCE, Answer, Connection, call, raw_server, result
+from tests.hostapp.http.wire import Answer, Connection, call, raw_server, result
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.anyio
 

@@ -17,8 +17,9 @@ from starlette.routing import Mount
 
 from midspan import Gateway
 from midspan_sdk import Chain, DecisionRecord
+from tests.patience import PATIENCE
 
-from .sample import ERAS, PATIENCE, at_url, chain_of, copies, listening, no_rm, sample_server, story
+from .sample import ERAS, at_url, chain_of, copies, listening, no_rm, sample_server, story
 
 pytestmark = pytest.mark.anyio
 

@@ -17,8 +17,9 @@ from mcp.server.mcpserver import MCPServer
 
 from midspan import Gateway
 from midspan.errors import OperatorError
+from tests.patience import PATIENCE
 
-from .sample import ERAS, PATIENCE, Pipes, at_url, chain_of, copies, no_rm, over_stdio, pipes_to, sample_server, story
+from .sample import ERAS, Pipes, at_url, chain_of, copies, no_rm, over_stdio, pipes_to, sample_server, story
 
 pytestmark = pytest.mark.anyio
 

@@ -10,6 +10,8 @@ from typing import Any, cast
 
 import anyio
 
+from tests.patience import PATIENCE
+
 from .client.link import Arrival, Link, Params
 from .direct import Direct
 from .eras import SUBSCRIPTION_KEY, Era, dig
@@ -21,9 +23,6 @@ from .server.over_http import serve_http
 from .server.over_sse import serve_sse
 from .server.over_stdio import serve_stdio
 from .server.server import Script, Server, awkward_server
-
-PATIENCE = 60.0
-"""Seconds after which a test that hangs fails."""
 
 
 @dataclass(kw_only=True)

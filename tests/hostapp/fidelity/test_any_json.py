@@ -11,7 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from .ends import PATIENCE, Ends, talking
+from tests.patience import PATIENCE
+
+from .ends import Ends, talking
 from .pairs import Case, cases
 
 pytestmark = pytest.mark.anyio

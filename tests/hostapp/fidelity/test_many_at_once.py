@@ -151,7 +151,7 @@ async def test_many_clients_of_one_gateway(case: Case) -> None:
         for message_id in range(1, 4):
             await client.call(message_id, cancels=choice.random() < 0.3)
 
-    async with talking(case, patience=60) as ends:
+    async with talking(case) as ends:
         ends.server.on("tools/call", Worker())
         links = [ends.link, *[await ends.another() for _ in range(CLIENTS - 1)]]
         clients = [Client(f"c{number}", link, shared=False) for number, link in enumerate(links)]

@@ -15,7 +15,8 @@ import pytest
 
 from midspan.gateway import Gateway
 from midspan.http import Health, listen, run_server
-from tests.hostapp.cli.commands import PATIENCE, Running, started
+from tests.hostapp.cli.commands import Running, started
+from tests.patience import PATIENCE
 
 from .wire import Answer, Connection, Seen, call, raw_server, result
 

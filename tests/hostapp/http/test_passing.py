@@ -9,10 +9,11 @@ import json
 import anyio
 import pytest
 
+from tests.patience import PATIENCE
+
 from .wire import (
     HANDSHAKE,
     JSON_HEADERS,
-    PATIENCE,
     Answer,
     call,
     events_of,

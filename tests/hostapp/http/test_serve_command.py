@@ -14,7 +14,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from .wire import PATIENCE, Answer, Connection, call, raw_server, read_head, result
+from tests.patience import PATIENCE
+
+from .wire import Answer, Connection, call, raw_server, read_head, result
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +68,7 @@ async def start(*arguments: str) -> asyncio.subprocess.Process:
 
 @asynccontextmanager
 async def serving(*arguments: str) -> AsyncGenerator[Process]:
-    with anyio.fail_after(6 * PATIENCE):
+    with anyio.fail_after(PATIENCE):
         process = await start("--port", "0", *arguments)
         assert process.stderr is not None
         lines: list[str] = []
@@ -164,7 +166,7 @@ assert not {name.split(".")[0] for name in sys.modules} & {"aiohttp", "uvicorn",
 
 async def refused(*arguments: str) -> str:
     """Run it, expect that it is the operator's mistake, and return the line."""
-    with anyio.fail_after(6 * PATIENCE):
+    with anyio.fail_after(PATIENCE):
         process = await start(*arguments)
         _, err = await process.communicate()
     lines = [line for line in err.decode().splitlines() if "relay only" not in line]

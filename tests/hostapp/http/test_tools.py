@@ -14,11 +14,11 @@ from mcp.server.mcpserver import MCPServer
 from midspan.http import Catalogs
 from midspan.interception import OUTPUT_RULE, VERDICT_KEY
 from midspan_sdk import Chain, ToolCatalog, mutator, validator
+from tests.patience import PATIENCE
 
 from .wire import (
     HANDSHAKE,
     JSON_HEADERS,
-    PATIENCE,
     STATELESS_META,
     Answer,
     Fields,
@@ -206,7 +206,7 @@ async def bridged(*interceptors: object, **options: Any) -> AsyncGenerator[Link]
     """Run the gateway in front of a server object."""
     chain = Chain(gives=GIVES)
     chain.add(*interceptors)
-    with anyio.fail_after(3 * PATIENCE):
+    with anyio.fail_after(PATIENCE):
         async with chain, gateway_to(behind(), chain, **options) as link:  # pyright: ignore[reportArgumentType] - any backend
             yield link
 

@@ -15,8 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from midspan_sdk import Chain, validator
+from tests.patience import PATIENCE
 
-from .wire import HANDSHAKE, PATIENCE, Answer, Connection, Message, gateway_to, raw_server
+from .wire import HANDSHAKE, Answer, Connection, Message, gateway_to, raw_server
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=[])),

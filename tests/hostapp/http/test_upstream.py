@@ -14,8 +14,9 @@ import pytest
 from midspan.http import Upstream
 from midspan.http._errors import RefusedError, UpstreamError
 from midspan.http._upstream import _what_happened  # pyright: ignore[reportPrivateUsage] # its words are what is tested
+from tests.patience import PATIENCE
 
-from .wire import PATIENCE, Answer, raw_server
+from .wire import Answer, raw_server
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 

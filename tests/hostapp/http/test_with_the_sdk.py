@@ -15,8 +15,9 @@ from mcp_types import CreateMessageRequestParams, CreateMessageResult, TextConte
 
 from midspan.http import listen, run_server
 from midspan_sdk import Chain, Interceptor, mutator, validator
+from tests.patience import PATIENCE
 
-from .wire import PATIENCE, gateway_to
+from .wire import gateway_to
 
 pytestmark = pytest.mark.anyio
 
@@ -96,7 +97,7 @@ async def between(*interceptors: Interceptor[..., Any]) -> AsyncGenerator[str]:
     """Run the server and the gateway; yields the gateway's URL."""
     chain = Chain()
     chain.add(*interceptors)
-    with anyio.fail_after(3 * PATIENCE):
+    with anyio.fail_after(PATIENCE):
         async with running(server()) as url, chain, gateway_to(url, chain) as link:
             yield f"http://{link.url}/mcp"
 
@@ -137,7 +138,7 @@ async def test_a_client_sees_through_the_gateway_what_it_sees_directly(
 ) -> None:
     chain = Chain()
     chain.add(*interceptors)
-    with anyio.fail_after(6 * PATIENCE):
+    with anyio.fail_after(PATIENCE):
         async with running(server()) as url, chain, gateway_to(url, chain) as link:
             direct = await story(url, mode)
             assert direct["version"] == ("2025-11-25" if mode == "legacy" else mode)

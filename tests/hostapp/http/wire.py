@@ -16,9 +16,7 @@ from midspan.gateway import Gateway
 from midspan.http import listen, run_server
 from midspan.interception import Denials
 from midspan_sdk import Chain, Interceptor, Observer
-
-PATIENCE = 10.0
-"""Seconds after which a test that hangs fails."""
+from tests.patience import PATIENCE
 
 Fields = Sequence[tuple[str, str]]
 JSON_HEADERS: Fields = (("content-type", "application/json"), ("accept", "application/json, text/event-stream"))

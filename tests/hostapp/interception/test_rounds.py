@@ -20,9 +20,10 @@ from midspan_sdk import Answer, mutator, validator
 from tests.hostapp.http.wire import STATELESS_META
 from tests.hostapp.relay.harness import guarded, request, send
 from tests.hostapp.relay.harness import result as result_line
+from tests.patience import PATIENCE
 
 from . import rounds_server
-from .ways import EACH_WAY, PATIENCE, Era, Way, linked, served
+from .ways import EACH_WAY, Era, Way, linked, served
 
 pytestmark = pytest.mark.anyio
 
@@ -119,7 +120,7 @@ async def travel(server: Any, mode: str, who: str, answers: dict[str, str]) -> t
 async def test_a_tool_that_asks_twice_ends_as_it_does_directly(tmp_path: Path, way: str) -> None:
     plugin = tmp_path / "rounds.py"
     plugin.write_text(PLUGIN)
-    with anyio.fail_after(2 * PATIENCE):
+    with anyio.fail_after(PATIENCE):
         async with CONNECTIONS[way](plugin) as front:
             for mode in ("legacy", "auto"):
                 told, asked = await travel(front, mode, "ada", {"place": " London ", "day": "Monday "})

@@ -26,13 +26,11 @@ from tests.hostapp.http.wire import (
     read_head,
     stateless,
 )
+from tests.patience import PATIENCE
 
 from .scripted_back import Script, talk, waits
 
 BACK: Final = Path(__file__).with_name("scripted_back.py")
-PATIENCE: Final = 30.0
-"""Seconds after which a test that hangs fails."""
-
 Era = Literal["handshake", "stateless"]
 Way = Literal["run", "run url", "serve", "serve url"]
 """The command, and whether the server behind it is reached by a URL or is a command."""

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.hostapp.cli.commands import PATIENCE, Running, call, echo_server, started
+from tests.hostapp.cli.commands import Running, call, echo_server, started
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.anyio
 

@@ -20,13 +20,11 @@ import anyio
 from midspan.interception import ChainJudge, ConnectionContext, Denials, Regime, Regimes
 from midspan.relay import MAX_LINE, NEVER, CommandBackend, Judge, PassAll, RestartPolicy, run_stdio
 from midspan_sdk import Chain, Interceptor, Observer, Principal
+from tests.patience import PATIENCE
 
 RAW_SERVER = Path(__file__).with_name("raw_server.py")
 GIVES = ("session", "store", "tools", "ask")
 """What the gateway gives to handlers."""
-PATIENCE = 20.0
-"""Seconds after which a test that hangs fails."""
-
 Step = tuple[Any, ...]
 
 

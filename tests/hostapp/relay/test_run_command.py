@@ -19,13 +19,13 @@ from typing import IO, Any, cast
 
 import pytest
 
+from tests.patience import PATIENCE
+
 from .harness import alive, b64, poll, request, result, send, server_command
 
 MIDSPAN = [sys.executable, "-m", "midspan", "run"]
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 PONG = b'{"jsonrpc":"2.0","id":1,"result":{}}'
-SHORT = 20.0
-"""Seconds after which a process that does not end fails its test."""
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def gateway(log: Path, *options: str, **server: Any) -> list[str]:
 def run(command: Sequence[str], *lines: bytes, **options: Any) -> subprocess.CompletedProcess[bytes]:
     """Run a gateway to its end; the client says these lines and closes its output."""
     data = b"".join(line + b"\n" for line in lines)
-    return subprocess.run(command, input=data, capture_output=True, timeout=SHORT, check=False, **options)
+    return subprocess.run(command, input=data, capture_output=True, timeout=PATIENCE, check=False, **options)
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def running(command: Sequence[str], **options: Any) -> Generator[subprocess.Pope
     try:
         yield process
         close(process)
-        process.wait(SHORT)
+        process.wait(PATIENCE)
     finally:
         close(process)
         process.kill()
@@ -211,27 +211,18 @@ def test_the_servers_exit_code_is_ours(log: Path, step: tuple[Any, ...], code: i
 
 def test_a_server_that_exits_at_once_is_no_reason_to_hang(log: Path) -> None:
     with running(gateway(log, at_start=[("exit", 9)])) as process:
-        assert process.wait(SHORT) == 9
-
-
-@pytest.fixture
-def hang_ups_count() -> Generator[None]:
-    """Let what is started hear of SIGHUP, also when the tests themselves run under `nohup`."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
+        assert process.wait(PATIENCE) == 9
 
 
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
 )
-@pytest.mark.usefixtures("hang_ups_count")
 def test_a_signal_ends_server_and_grandchildren(log: Path, tmp_path: Path, number: int, code: int) -> None:
     with running(gateway(log)) as process:
         say(process, family(tmp_path))
         ours = pids(tmp_path)
         process.send_signal(number)
-        assert process.wait(SHORT) == code
+        assert process.wait(PATIENCE) == code
         assert_gone(ours)
 
 
@@ -241,7 +232,7 @@ def test_a_server_deaf_to_sigterm_is_gone_before_a_client_loses_patience(log: Pa
         ours = pids(tmp_path)
         started = time.monotonic()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(SHORT) == 128 + signal.SIGKILL
+        assert process.wait(PATIENCE) == 128 + signal.SIGKILL
         assert time.monotonic() - started < 2  # clients kill what they started two seconds after SIGTERM
         assert_gone(ours)
 
@@ -267,7 +258,7 @@ def test_what_the_server_says_when_a_signal_ends_it_is_delivered(log: Path, tmp_
         assert pipe(process.stdout).readline() == b"ready\n"
         process.send_signal(signal.SIGTERM)
         assert pipe(process.stdout).read() == b"good bye\n"
-        assert process.wait(SHORT) == 0
+        assert process.wait(PATIENCE) == 0
 
 
 # What it takes with it
@@ -308,7 +299,7 @@ def test_files_may_stand_for_both_streams(log: Path, tmp_path: Path, view: Calla
     into, out = tmp_path / "in", tmp_path / "out"
     into.write_bytes(PING + b"\n" + PING)  # the last line without a newline
     with into.open("rb") as stdin, out.open("wb") as stdout:
-        done = subprocess.run(gateway(log), stdin=stdin, stdout=stdout, timeout=SHORT, check=False)
+        done = subprocess.run(gateway(log), stdin=stdin, stdout=stdout, timeout=PATIENCE, check=False)
     assert done.returncode == 0
     assert out.read_bytes() == (PONG + b"\n") * 2
     assert view() == [PING, PING]
@@ -317,7 +308,12 @@ def test_files_may_stand_for_both_streams(log: Path, tmp_path: Path, view: Calla
 def test_the_null_device_may_stand_for_both_streams(log: Path) -> None:
     command = gateway(log, at_end=[("stderr", b64("ended\n")), send("nobody reads this"), ("exit", 4)])
     done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=SHORT, check=False
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        timeout=PATIENCE,
+        check=False,
     )
     assert done.returncode == 4
     assert b"ended\n" in done.stderr
@@ -335,7 +331,7 @@ def test_closed_streams_count_as_empty(log: Path, closed: str) -> None:
 
 def exchange(client: socket.socket, *lines: bytes) -> list[bytes]:
     """Say lines one after the other, and take a line for each."""
-    client.settimeout(SHORT)
+    client.settimeout(PATIENCE)
     answers: list[bytes] = []
     with client.makefile("rb") as incoming:
         for line in lines:
@@ -352,7 +348,7 @@ def test_one_socket_may_stand_for_both_streams(log: Path, tmp_path: Path) -> Non
         assert first == last == PONG + b"\n"
         children = pids(tmp_path)
         ours.close()
-        assert process.wait(SHORT) == 0
+        assert process.wait(PATIENCE) == 0
         assert_gone(children)
 
 
@@ -362,10 +358,10 @@ def test_a_socket_half_closed_still_takes_the_late_answers(log: Path) -> None:
         theirs.close()
         assert exchange(ours, PING) == [PONG + b"\n"]
         ours.shutdown(socket.SHUT_WR)
-        ours.settimeout(SHORT)
+        ours.settimeout(PATIENCE)
         with ours.makefile("rb") as incoming:
             assert incoming.read() == b"late\n"
-        assert process.wait(SHORT) == 0
+        assert process.wait(PATIENCE) == 0
 
 
 def test_a_client_gone_from_its_sockets_takes_a_stubborn_server_with_it(log: Path, tmp_path: Path) -> None:
@@ -381,7 +377,7 @@ def test_a_client_gone_from_its_sockets_takes_a_stubborn_server_with_it(log: Pat
         in_ours.close()
         out_ours.close()
         assert_gone(children, seconds=5.0)
-        assert process.wait(SHORT) == 128 + signal.SIGKILL
+        assert process.wait(PATIENCE) == 128 + signal.SIGKILL
 
 
 NODE_CLIENT = """
@@ -423,7 +419,7 @@ def test_a_terminal_may_stand_for_all_streams(log: Path) -> None:
             seen += os.read(ours, 4096)
         assert os.get_blocking(theirs)  # whoever shares the terminal finds it as it was
         process.send_signal(signal.SIGTERM)
-        assert process.wait(SHORT) == 143
+        assert process.wait(PATIENCE) == 143
     os.close(ours)
     os.close(theirs)
 
@@ -440,7 +436,7 @@ def test_a_failed_start_answers_the_first_request_with_the_line_it_prints() -> N
         say(process, b'{"jsonrpc":"2.0","method":"notifications/early"}', request(7, "initialize"))
         answer = json.loads(pipe(process.stdout).readline())
         assert pipe(process.stdout).read() == b""
-        assert process.wait(SHORT) == 2
+        assert process.wait(PATIENCE) == 2
         line = pipe(process.stderr).read().decode().splitlines()[-1]
     assert "cannot start '/no/such/server': not found" in line
     assert answer["id"] == 7
@@ -455,7 +451,7 @@ def test_a_failed_start_answers_a_probe_and_the_request_after_it() -> None:
             answer = json.loads(pipe(process.stdout).readline())
             assert answer["id"] == number
             assert "/no/such/server" in answer["error"]["message"]
-        assert process.wait(SHORT) == 2
+        assert process.wait(PATIENCE) == 2
 
 
 def test_a_failed_start_with_a_client_that_says_nothing_ends_with_it() -> None:
@@ -463,7 +459,7 @@ def test_a_failed_start_with_a_client_that_says_nothing_ends_with_it() -> None:
 
 
 def test_a_failed_start_answers_a_last_line_without_a_newline() -> None:
-    done = subprocess.run(failing(), input=request(1, "initialize"), capture_output=True, timeout=SHORT, check=False)
+    done = subprocess.run(failing(), input=request(1, "initialize"), capture_output=True, timeout=PATIENCE, check=False)
     assert json.loads(done.stdout)["id"] == 1
 
 

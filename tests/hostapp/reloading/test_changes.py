@@ -76,7 +76,7 @@ def call(tool: str, number: int = 1) -> bytes:
 async def guarded(tmp_path: Path, *arguments: str, **variables: str) -> AsyncGenerator[Client]:
     """Run `midspan run` in front of a raw server; the client has begun its session."""
     command = ("--", *server_command(tmp_path / "server.log"))
-    async with midspan("run", *arguments, *command, patience=30.0, **variables) as process:
+    async with midspan("run", *arguments, *command, **variables) as process:
         client = Client(process)
         assert (await client.call(request(0, "initialize", INITIALIZE)))["result"] == {}
         yield client

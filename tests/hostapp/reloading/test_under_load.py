@@ -24,8 +24,6 @@ CLIENTS = 32
 CALLS = 5_000
 SWAPS = 20
 BAD = frozenset({3, 7, 11, 12, 18})
-PATIENCE = 120.0
-
 MARKING = """
 from pydantic import BaseModel
 from midspan_sdk import hookimpl, mutator
@@ -160,7 +158,7 @@ async def test_no_call_is_lost_none_is_judged_by_two_chains_and_sessions_go_on(t
 
     plugins = [part for name in ("marking", "counting") for part in ("--plugin-file", str(tmp_path / f"{name}.py"))]
     async with (
-        serving("--config", str(file), *plugins, endpoints=2, patience=PATIENCE) as served,
+        serving("--config", str(file), *plugins, endpoints=2) as served,
         asyncio.TaskGroup() as group,
     ):
         group.create_task(swapper(served))

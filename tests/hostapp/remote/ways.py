@@ -23,14 +23,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from midspan.http import listen, run_server
 from midspan_sdk.mcp import InterceptorsExtension
 from tests.hostapp.relay.harness import poll
+from tests.patience import PATIENCE
 
 from .guards import ALL
 
 HERE = Path(__file__).parent
 GUARDS = HERE / "guards.py"
-PATIENCE = 60.0
-"""Seconds after which a test that hangs fails: each starts three or four processes."""
-
 Way = Literal["run", "serve"]
 MIDSPAN = (sys.executable, "-m", "midspan")
 

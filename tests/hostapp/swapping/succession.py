@@ -14,11 +14,9 @@ import anyio
 from midspan import Gateway
 from midspan.interception import Retired
 from midspan_sdk import Chain, DecisionRecord, Interceptor, InvocationContext, State, mutator, sink, validator
+from tests.patience import PATIENCE
 
 CALL = "tools/call"
-PATIENCE = 60.0
-"""Seconds after which a test that hangs fails."""
-
 LONG = 60.0
 """Seconds: a machine with other things to do is no reason to block a message."""
 

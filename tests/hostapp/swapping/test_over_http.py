@@ -16,7 +16,6 @@ from midspan.http import listen, run_server
 from midspan_sdk import Chain, mutator, validator
 from tests.hostapp.http.wire import (
     HANDSHAKE,
-    PATIENCE,
     STATELESS_META,
     Answer,
     Connection,
@@ -34,6 +33,7 @@ from tests.hostapp.http.wire import (
 )
 from tests.hostapp.relay.harness import request as program
 from tests.hostapp.relay.harness import send, server_command
+from tests.patience import PATIENCE
 
 from .succession import Succession, chain_of, signing, succession
 

@@ -17,6 +17,7 @@ from mcp_types import TextContent
 
 from midspan_sdk import Chain
 from tests.hostapp.embedding.sample import at_url, listening, over_stdio
+from tests.patience import PATIENCE
 
 from .sample_server import sample
 from .succession import CALL, Marks, Succession, succession
@@ -64,7 +65,7 @@ async def clients(way: str, chains: Succession) -> AsyncGenerator[list[Client]]:
 async def test_no_call_is_lost_and_none_meets_two_chains(way: str) -> None:
     marks, done, judged = Marks(), 0, 0
     numbers = iter(range(CALLS))
-    with anyio.fail_after(180):
+    with anyio.fail_after(PATIENCE):
         first = marks.chain(0)
         async with back(way) as backend, succession(backend, first) as chains:
 
