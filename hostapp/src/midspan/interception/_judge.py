@@ -7,7 +7,7 @@ written anew from the value that was judged.
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from functools import partial
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from midspan.interception._regime import Hold, Regime, Regimes
 from midspan.interception._requests import Pending, Requests
 from midspan.interception._rounds import Parts
 from midspan.interception._tools import LearntTools, learns_tools
+from midspan.interception._unreadable import Unreadable
 from midspan.relay import (
     CANCELLED,
     INTERNAL_ERROR,
@@ -32,9 +33,7 @@ from midspan.relay import (
     JSONFaultError,
     Message,
     MessageId,
-    Outline,
     OversizedLine,
-    PassAll,
     Side,
     Voice,
     classify,
@@ -85,13 +84,14 @@ class ChainJudge:
         self._context = context
         self._tools = tools if tools is not None else LearntTools()
         self._requests = {Side.CLIENT: Requests(repeats=repeats), Side.SERVER: Requests(repeats=repeats)}
+        self._unreadable = Unreadable(regimes, self._requests, self._questions, context)
 
     def judge(self, side: Side, line: bytes) -> Action | Deferred:
         """Decide on one line."""
         try:
             document = read(line)
         except JSONFaultError as fault:
-            return self._refuse(side, [outline_of(line)], fault, line)
+            return self._unreadable.take(side, [outline_of(line)], fault, line)
         try:
             if document.duplicates:
                 raise JSONFaultError(document.fault or "ambiguous", INVALID_REQUEST)
@@ -111,12 +111,12 @@ class ChainJudge:
         except Exception:
             logger.exception("a message from the %s could not be judged; it is blocked", side.value)
             fault = JSONFaultError("it could not be judged", INTERNAL_ERROR)
-        return self._refuse(side, outlines_of_value(document.value, document.duplicates), fault, line)
+        return self._unreadable.take(side, outlines_of_value(document.value, document.duplicates), fault, line)
 
     def oversized(self, side: Side, line: OversizedLine) -> Action:
         """Refuse a message that was longer than the limit."""
         fault = JSONFaultError("longer than the limit", INVALID_REQUEST)
-        return self._refuse(side, [outline_of_text(line.head, line.tail)], fault, line)
+        return self._unreadable.take(side, [outline_of_text(line.head, line.tail)], fault, line)
 
     def settle(self, side: Side, message_id: MessageId) -> None:
         """Note that a request's answer will not come the way it was expected; if at all, as a repetition."""
@@ -126,80 +126,6 @@ class ChainJudge:
         """Note that nothing more comes, from either side."""
         for requests in self._requests.values():
             requests.release()
-
-    def _refuse(
-        self, side: Side, outlines: Sequence[Outline], fault: JSONFaultError, line: bytes | OversizedLine
-    ) -> Action:
-        """Answer what cannot be judged; it goes no further, unless nothing judges it.
-
-        Args:
-            side: who sent it.
-            outlines: what is certain of it; several for a batch.
-            fault: why.
-            line: the message.
-        """
-        if self._regimes.swappable and self._relays(side, outlines):
-            return self._relayed(side, outlines, line)
-        logger.warning("refused a message from the %s: %s", side.value, fault.reason)
-        requests = self._requests[_other(side)]
-        onward: list[dict[str, Any]] = []
-        back: list[dict[str, Any]] = []
-        for message in outlines:
-            if message.is_answer and side is Side.CLIENT:
-                self._questions.refuse(message.id)
-            if message.is_answer and message.id is not None and (pending := requests.sent(message.id)) is not None:
-                requests.close(message.id, pending)
-                pending.release()
-                text = f"midspan refused the answer: {fault.reason}"
-                onward.append(error_message(message.id, INTERNAL_ERROR, text))
-            elif message.is_answer and not message.is_call:
-                continue
-            elif side is Side.CLIENT or message.id is not None:
-                # A stray line on a server's stdout is no message, and a server expects no answer to it.
-                back.append(error_message(message.id, fault.code, f"midspan refused the message: {fault.reason}"))
-        return Action(forward=_lines(onward), reply=_lines(back), ordered=bool(onward))
-
-    # Where nothing acts
-
-    def _relays(self, side: Side, outlines: Sequence[Outline]) -> bool:
-        """Tell whether nothing acts on a message that cannot be judged.
-
-        Whoever reads it may take it for an answer to any request. So nothing passes while one is open that something
-        acts on.
-        """
-        relays = self._regimes.current.relays
-        if self._requests[_other(side)].are_acted_on() or (side is Side.CLIENT and self._questions.waiting):
-            return False
-        for message in outlines:
-            if message.is_answer:
-                owner = self._requests[_other(side)].sent(message.id)
-                if not (relays if owner is None or owner.regime.over else owner.regime.relays):
-                    return False
-            elif not relays or self._is_acted_on(side, message.id):
-                return False
-        return True
-
-    def _is_acted_on(self, side: Side, message_id: MessageId | None) -> bool:
-        opened = self._requests[side].opened(message_id) if message_id is not None else None
-        return opened is not None and not opened.regime.relays
-
-    def _relayed(self, side: Side, outlines: Sequence[Outline], line: bytes | OversizedLine) -> Action:
-        """Pass what nothing acts on, and follow it as far as it can be read."""
-        ordered = False
-        for message in outlines:
-            if message.is_answer:
-                ordered = True
-                requests = self._requests[_other(side)]
-                if message.id is not None and (owner := requests.sent(message.id)) is not None:
-                    requests.close(message.id, owner)
-                    owner.release()
-            elif message.id is not None and isinstance(line, bytes):
-                pending = Pending("", {}, self._context.of({}), len(line), self._regimes.current)
-                pending.sent = True
-                self._requests[side].open(message.id, pending, line)
-        if isinstance(line, bytes):
-            return Action(forward=line, ordered=ordered)
-        return PassAll().oversized(side, line)
 
     # Requests
 
@@ -324,13 +250,13 @@ class ChainJudge:
         answer = {**answer, "_meta": {**object_or_empty(answer.get("_meta")), ANSWER_KEY: provenance}}
         assert request.final_payload is not None
         pending.exchange.keep_request(request.final_payload)
-        finish = self._last_step(_other(side), pending, answered=True)
-        result = await self._execute(message.method, "response", _other(side), answer, pending, finish=finish)
+        finish = self._last_step(side.other, pending, answered=True)
+        result = await self._execute(message.method, "response", side.other, answer, pending, finish=finish)
         if result.questions:
             return self._put(message.id, result, pending)
         if result.final_payload is None:
             return self._denial(message.id, result, pending, ran=False)
-        self._learn(_other(side), pending, answer, result.final_payload)
+        self._learn(side.other, pending, answer, result.final_payload)
         return {"jsonrpc": "2.0", "id": message.id, "result": result.final_payload}
 
     # Questions to the user
@@ -387,7 +313,7 @@ class ChainJudge:
     def _answer(self, side: Side, message: Message, line: bytes, fault: str | None) -> Action | Deferred:
         if side is Side.CLIENT and self._questions.take(message, fault):
             return Action()
-        asker = _other(side)
+        asker = side.other
         pending = self._requests[asker].sent(message.id)
         is_error = message.kind == "error"
         direction = _direction(side)
@@ -577,10 +503,6 @@ def _now(work: Coroutine[Any, Any, Action]) -> Action | Deferred:
     raise RuntimeError("a judgement that should not suspend did")
 
 
-def _lines(messages: list[dict[str, Any]]) -> bytes | None:
-    return b"\n".join(write(message) for message in messages) if messages else None
-
-
 def _unjudged(message_id: MessageId | None, event: str, error: Exception, *, what: str = "message") -> dict[str, Any]:
     """Log why a message could not be judged, and return what is sent in the place of its answer."""
     event = one_line(event)  # a peer's words, and the log is read in terminals
@@ -603,7 +525,3 @@ def _direction(side: Side) -> Direction:
 
 def _opposite(direction: Direction) -> Direction:
     return "receiving" if direction == "sending" else "sending"
-
-
-def _other(side: Side) -> Side:
-    return Side.SERVER if side is Side.CLIENT else Side.CLIENT

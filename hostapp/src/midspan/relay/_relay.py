@@ -36,6 +36,11 @@ class Side(enum.Enum):
     CLIENT = "client"
     SERVER = "server"
 
+    @property
+    def other(self) -> Side:
+        """The one who gets it."""
+        return Side.SERVER if self is Side.CLIENT else Side.CLIENT
+
 
 @dataclass(frozen=True, slots=True)
 class Action:
