@@ -54,6 +54,29 @@ def test_the_same_environment_gives_the_same_bytes(acme: Acme) -> None:
     assert list(acme.lock_file.parent.glob(".midspan.lock*")) == []
 
 
+def test_a_new_lock_is_for_all_to_read_and_one_that_is_there_keeps_its_mode_and_place(acme: Acme) -> None:
+    acme.lock_file.unlink()
+    lock(acme)
+    assert acme.lock_file.stat().st_mode & 0o777 == 0o644
+    versioned = acme.lock_file.with_name("versioned.json")
+    acme.lock_file.rename(versioned)
+    versioned.chmod(0o640)
+    versioned.write_text("{}")
+    acme.lock_file.symlink_to(versioned)
+    lock(acme)
+    assert acme.lock_file.is_symlink()
+    assert versioned.stat().st_mode & 0o777 == 0o640
+    assert json.loads(versioned.read_text())["version"] == 1
+
+
+def test_a_read_only_lock_is_left_as_it_is(acme: Acme, capsys: pytest.CaptureFixture[str]) -> None:
+    acme.lock_file.write_text("{}")
+    acme.lock_file.chmod(0o444)
+    lock(acme, code=2)
+    assert capsys.readouterr().err == f"midspan: error: {acme.lock_file}: cannot be written: it is read-only\n"
+    assert acme.lock_file.read_text() == "{}"
+
+
 SETS = """
 from pydantic import BaseModel
 from midspan_sdk import hookimpl, validator
@@ -186,10 +209,10 @@ def test_a_lock_that_cannot_be_written_leaves_the_old_one(acme: Acme, monkeypatc
     before = acme.lock_file.read_bytes()
     acme.config.write_text(f"{CONFIG}mode = 'audit'\n")
 
-    def fails(self: Path, target: Path) -> Path:
+    def fails(source: str, target: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "replace", fails)
+    monkeypatch.setattr(os, "replace", fails)
     lock(acme, code=OperatorError.exit_code)
     assert acme.lock_file.read_bytes() == before
     assert list(acme.lock_file.parent.glob(".midspan.lock*")) == []

@@ -101,9 +101,9 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
         ["list", "--", sys.executable, str(HERE / "echo_server.py"), "hush"],
         f"interceptor server {sys.executable}: serves no interceptors",
     ),
-    "no JSON": (["invoke", "x", *CALL, "{hush", "--", "x"], "--payload must be a JSON object"),
-    "no object": (["invoke", "x", *CALL, "[1]", "--", "x"], "--payload must be a JSON object"),
-    "no file": (["invoke", "x", *CALL, "@/no/such", "--", "x"], "--payload: /no/such: cannot be read: No such file"),
+    "no JSON": (["invoke", "x", *CALL, "{hush", "--", "x"], "--payload:1:2: is not JSON: "),
+    "no object": (["invoke", "x", *CALL, "[1]", "--", "x"], "--payload: must be a JSON object, such as "),
+    "no file": (["invoke", "x", *CALL, "@/no/such", "--", "x"], "--payload: /no/such cannot be read: No such file"),
     "a bare number": (["invoke", "x", *CALL, "{}", "--timeout", "5", "--", "x"], "--timeout must be a duration"),
     "two of stdin": (
         ["invoke", "x", *CALL, "-", "--interceptor-config", "-", "--", "x"],

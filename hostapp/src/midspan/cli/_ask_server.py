@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import anyio
 from mcp import Client
 
 from midspan.cli._interceptor_server import InterceptorServer
+from midspan.cli._json_argument import json_object
 from midspan.cli._output import echo, print_table
 from midspan.cli._show import hooks_text, priority_text
 from midspan.config import milliseconds
@@ -72,8 +71,8 @@ def invoke_on(
     """
     if payload == config == "-":
         raise OperatorError("--payload and --interceptor-config cannot both be read from stdin")
-    body = _object("--payload", payload)
-    own = None if config is None else _object("--interceptor-config", config)
+    body = json_object("--payload", payload)
+    own = None if config is None else json_object("--interceptor-config", config)
     try:
         deadline = milliseconds(timeout)
     except ValueError as error:
@@ -121,28 +120,3 @@ def _asked(server: InterceptorServer, ask: Callable[[Client], Awaitable[T]]) -> 
     raise InterceptorServerError(
         problem, server=None, shown=f"{server.name!r} ({shown(target)})" if server.name else shown(target)
     )
-
-
-def _object(option: str, given: str) -> dict[str, Any]:
-    """Read a JSON object: as it is given, from `@file`, or from `-`, stdin."""
-    if given == "-":
-        text = sys.stdin.read()
-    elif given.startswith("@"):
-        try:
-            text = Path(given[1:]).read_text("utf-8")
-        except UnicodeDecodeError:
-            raise OperatorError(f"{option}: {given[1:]}: is not UTF-8 text") from None
-        except OSError as error:
-            raise OperatorError(f"{option}: {given[1:]}: cannot be read: {error.strerror or error}") from None
-    else:
-        text = given
-    try:
-        value: object = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        place = f" at line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise OperatorError(
-            f"{option} must be a JSON object, @ and a file, or - for stdin; it is no JSON{place}"
-        ) from None
-    if not isinstance(value, dict):
-        raise OperatorError(f"{option} must be a JSON object, such as the params of a message")
-    return cast("dict[str, Any]", value)

@@ -8,6 +8,7 @@ import click
 
 from midspan.cli._ending import Ending, run_to_end
 from midspan.cli._interceptor_server import InterceptorServer, interceptor_server_options
+from midspan.cli._json_argument import METAVAR
 from midspan.cli._log_choice import LogChoice
 from midspan.cli._options import lock_of, log_options, plugin_options
 from midspan.cli._output import print_warning
@@ -98,12 +99,10 @@ def list_(event: str | None, as_json: bool, server: InterceptorServer) -> None:
 @click.option(
     "--payload",
     required=True,
-    metavar="JSON|@FILE|-",
+    metavar=METAVAR,
     help="The params or the result of the message: a JSON object, or the file or stdin to read it from.",
 )
-@click.option(
-    "--interceptor-config", metavar="JSON|@FILE|-", help="A config for this invocation, in the place of its own."
-)
+@click.option("--interceptor-config", metavar=METAVAR, help="A config for this invocation, in the place of its own.")
 @click.option("--timeout", default="5s", show_default=True, metavar="DURATION", help="The deadline.")
 @interceptor_server_options
 def invoke(

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
-from midspan.config._atomic import replace_file
+from midspan._replacing import replace_file
 from midspan.config._places import Keys, Layout, layout_of
 from midspan.config._source import ConfigFile, dotted, read_file
 from midspan.errors import ConfigError

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from midspan._replacing import PUBLIC, replace_file
 from midspan.config import ConfigSource, user_config
 from midspan.errors import OperatorError
 from midspan.locking._lock import Lock
@@ -123,23 +122,15 @@ def write_lock(lock: Lock, path: Path) -> bool:
     Raises:
         OperatorError: it cannot be written.
     """
-    data = text_of(lock).encode()
-    temporary = None
+    after = text_of(lock).encode()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_file() and path.read_bytes() == data:
+        target = path.resolve()
+        before = target.read_bytes() if target.exists() else None
+        if before == after:
             return False
-        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
         # It holds no secrets and is read by whoever runs the gateway.
-        temporary.chmod(0o644)
-        temporary.replace(path)
+        replace_file(target, before, after, mode=PUBLIC)
     except OSError as error:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
         raise OperatorError(f"{path}: cannot be written: {error.strerror or error}") from error
     return True
 

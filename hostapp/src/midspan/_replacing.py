@@ -8,17 +8,19 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-_PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
+PRIVATE, PUBLIC = 0o600, 0o644
+_PRIVATE_FOLDER = 0o700
 
 
-def replace_file(target: Path, before: bytes | None, after: bytes) -> None:
+def replace_file(target: Path, before: bytes | None, after: bytes, *, mode: int = PRIVATE) -> None:
     """Put new content in the place of a file at once: whoever reads it meanwhile has the old or the new one.
 
     Args:
-        target: the file itself, no link to it. A new one is for its owner alone, as are the folders made for it;
-            one that is there keeps its mode and owner.
+        target: the file itself, no link to it. Folders made for it are for its owner alone; a file that is there
+            keeps its mode and owner.
         before: its content as it was read; None when it is not there.
         after: its content from now on.
+        mode: of a new file.
 
     Raises:
         OSError: it cannot be done; the file is as it was.
@@ -38,7 +40,7 @@ def replace_file(target: Path, before: bytes | None, after: bytes) -> None:
         new = os.stat(name)
         if old is not None and (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
             os.chown(name, old.st_uid, old.st_gid)
-        os.chmod(name, _PRIVATE_FILE if old is None else stat.S_IMODE(old.st_mode))
+        os.chmod(name, mode if old is None else stat.S_IMODE(old.st_mode))
         if _content(target) != before:
             raise OSError(None, "it was changed meanwhile; try again")
         os.replace(name, target)
