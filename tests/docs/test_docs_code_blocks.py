@@ -8,7 +8,7 @@ from pathlib import Path
 from docs_pages import DOCS, Block, blocks_of, example_files, pages, readmes
 
 from midspan.config import load_config
-from midspan.plugins import assemble, discover
+from midspan.plugins import Builder, discover
 
 
 def blocks(language: str, *, of: list[Path] | None = None) -> list[Block]:
@@ -54,7 +54,7 @@ def test_a_config_that_is_shown_is_accepted(tmp_path: Path) -> None:
         file.write_text(block.text, "utf-8")
         config = load_config(file)
         if {table.use or name for name, table in config.tables.items()} <= installed:
-            assemble(config=file, gives=("session", "store"), remotes=False)  # their secrets are not here
+            Builder(config=file, gives=("session", "store"), remotes=False).assembly()  # their secrets are not here
             checked += 1
     assert checked > 3
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from midspan.cli._group import invoke
 from midspan.locking import locked_imports, read_lock
-from midspan.plugins import assemble
+from midspan.plugins import Builder
 
 from .conftest import Acme, forget
 
@@ -51,7 +51,7 @@ def test_what_a_plugin_and_its_requirements_import_later_comes_from_source_too(
     assert [importlib.import_module(name).WORD for name in later] == ["tampered", "tampered"]
 
     assert invoke(["plugins", "lock", "--config", str(acme.config)]) == 0
-    assemble(config=acme.config, gives=("session", "store", "tools", "ask"), locked=read_lock(acme.lock_file))
+    Builder(config=acme.config, gives=("session", "store", "tools", "ask"), locked=read_lock(acme.lock_file)).assembly()
     for name in later:
         del sys.modules[name]
     modules = [importlib.import_module(name) for name in later]

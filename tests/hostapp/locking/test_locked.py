@@ -14,7 +14,7 @@ import pytest
 
 from midspan.errors import OperatorError
 from midspan.locking import LockError, read_lock
-from midspan.plugins import assemble
+from midspan.plugins import Builder
 
 from .conftest import CONFIG, GUARD, PACKAGE, Acme
 
@@ -23,12 +23,12 @@ HASH = "sha256:[0-9a-f]{12}…"
 
 def start(acme: Acme, **arguments: Any) -> None:
     """Build what a start would build."""
-    assemble(
+    Builder(
         config=acme.config,
         gives=("session", "store", "tools", "ask"),
         locked=read_lock(acme.lock_file),
         **arguments,
-    )
+    ).assembly()
 
 
 def refusals(acme: Acme, **arguments: Any) -> list[str]:

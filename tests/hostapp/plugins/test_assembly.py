@@ -9,7 +9,7 @@ import pytest
 
 from midspan.config import Config
 from midspan.errors import ConfigError, PluginError, ProblemsError
-from midspan.plugins import Assembly, assemble
+from midspan.plugins import Assembly, Builder
 
 Assemble = Callable[..., Assembly]
 
@@ -53,15 +53,17 @@ def midspan_interceptors(config, instance):
 def build(fake_distribution: Callable[..., Path], tmp_path: Path) -> Assemble:
     """Install a plugin `guard` with this source, write this config file, and assemble."""
 
-    def assembled(source: str = SOURCE, config: str | None = None, **options: object) -> Assembly:
+    def assembled(
+        source: str = SOURCE, config: str | None = None, server: str | None = None, **options: object
+    ) -> Assembly:
         fake_distribution(
             "midspan-guard", version="2.1", plugins={"guard": "fake_guard"}, modules={"fake_guard": source}
         )
         if config is None:
-            return assemble(config=Config(), **{"plugins": ["guard"], **options})  # pyright: ignore[reportArgumentType] - a test's options
+            return Builder(config=Config(), **{"plugins": ["guard"], **options}).assembly(server)  # pyright: ignore[reportArgumentType] - a test's options
         path = tmp_path / "midspan.toml"
         path.write_text(inspect.cleandoc(config), encoding="utf-8")
-        return assemble(config=path, **options)  # pyright: ignore[reportArgumentType] - a test's options
+        return Builder(config=path, **options).assembly(server)  # pyright: ignore[reportArgumentType] - a test's options
 
     return assembled
 
@@ -82,7 +84,7 @@ def refused(build: Assemble) -> Callable[..., PluginError]:
 
 
 def test_nothing_enabled_is_an_empty_chain() -> None:
-    assembly = assemble()
+    assembly = Builder().assembly()
     assert assembly.empty
     assert assembly.chain.entries == assembly.instances == assembly.interceptors == assembly.warnings == ()
 
@@ -379,21 +381,21 @@ def test_a_file_in_the_users_config_folder_is_used_when_none_is_named(
     (tmp_path / "midspan").mkdir()
     (tmp_path / "midspan" / "midspan.toml").write_text("[plugins.guard]\nenabled = true\n")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    assert len(assemble().chain.entries) == 4
+    assert len(Builder().assembly().chain.entries) == 4
 
 
 def test_a_config_that_is_wrong_stops_the_start_before_anything_is_imported(tmp_path: Path) -> None:
     path = tmp_path / "midspan.toml"
     path.write_text("[plugins.policy]\nenabled = true\ntimeout = 3\n")
     with pytest.raises(ConfigError, match=r"midspan\.toml:3:1: plugins\.policy\.timeout: must be a duration"):
-        assemble(config=path)
+        Builder(config=path).assembly()
 
 
 def test_a_distribution_that_the_config_requires_and_that_is_not_there_stops_the_start(tmp_path: Path) -> None:
     path = tmp_path / "midspan.toml"
     path.write_text('requires = ["midspan-sdk>=0.1", "midspan-nothing>=0.2", "midspan-policy>=9"]\n')
     with pytest.raises(ProblemsError) as caught:
-        assemble(config=path)
+        Builder(config=path).assembly()
     assert [str(problem) for problem in caught.value.problems] == [
         f"{path}:1:33: requires[1]: midspan-nothing is not installed; "
         "run: midspan plugins install 'midspan-nothing>=0.2'",

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from midspan.errors import PluginError
-from midspan.plugins import Assembly, assemble
+from midspan.plugins import Assembly, Builder
 from midspan_sdk import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -71,7 +71,7 @@ def log_of(assembly: Assembly, number: int = 0) -> list[str]:
 
 
 async def test_a_lifespan_is_entered_by_running_only_and_reaches_handlers(file: Callable[[str, str], Path]) -> None:
-    assembly = assemble(plugin_files=[file("one", PLUGIN)])
+    assembly = Builder(plugin_files=[file("one", PLUGIN)]).assembly()
     assert log_of(assembly) == []
     async with assembly.running() as chain:
         result = await chain.execute(event="tools/call", phase="request", payload={})
@@ -88,7 +88,7 @@ async def test_lifespans_are_left_in_reverse_and_after_the_chain_was_drained(
     source = PLUGIN.replace("log = []", "import builtins\nlog = builtins.midspan_test_log")
     two = source.replace("@validator", f"{TAP}\n@validator").replace("[check]", "[tap]")
     monkeypatch.setattr("builtins.midspan_test_log", shared, raising=False)
-    assembly = assemble(plugin_files=[file("one", source.replace("[check]", "[]")), file("two", two)])
+    assembly = Builder(plugin_files=[file("one", source.replace("[check]", "[]")), file("two", two)]).assembly()
     async with assembly.running() as chain:
         await chain.execute(event="tools/call", phase="request", payload={})
     assert shared == ["enter one", "enter two", "drained", "leave two", "leave one"]
@@ -103,7 +103,7 @@ async def test_a_lifespan_that_cannot_be_entered_stops_the_start_and_leaves_thos
         .replace("    finally:", "     finally:")
     )
     broken = PLUGIN.replace('log.append(f"enter {instance}")', "raise ConnectionError('no route')")
-    assembly = assemble(plugin_files=[file("one", grouped), file("two", broken)])
+    assembly = Builder(plugin_files=[file("one", grouped), file("two", broken)]).assembly()
     with pytest.raises(PluginError) as caught:
         async with assembly.running():
             raise AssertionError("entered")
@@ -117,7 +117,7 @@ async def test_a_lifespan_hook_that_fails_is_the_plugins_error(returned: str, fi
     body = "raise ValueError('no')" if returned == "raise" else "return None"
     source = HEAD + f"\n@hookimpl\ndef midspan_lifespan():\n    {body}\n"
     with pytest.raises(PluginError, match=r"midspan_lifespan (returned None|raised ValueError: no)"):
-        async with assemble(plugin_files=[file("one", source)]).running():
+        async with Builder(plugin_files=[file("one", source)]).assembly().running():
             raise AssertionError("entered")
 
 
@@ -149,7 +149,7 @@ async def midspan_lifespan():
 
 @pytest.mark.parametrize("source", [SWALLOWING, GROUPED])
 async def test_an_error_of_the_traffic_leaves_as_it_is(source: str, file: Callable[[str, str], Path]) -> None:
-    assembly = assemble(plugin_files=[file("one", source)])
+    assembly = Builder(plugin_files=[file("one", source)]).assembly()
     with anyio.fail_after(5), pytest.raises(KeyError, match="ours"):
         async with assembly.running():
             raise KeyError("ours")
@@ -172,13 +172,13 @@ async def midspan_lifespan():
 """
     )
     with anyio.fail_after(5), pytest.raises(ExceptionGroup) as caught:
-        async with assemble(plugin_files=[file("one", source)]).running():
+        async with Builder(plugin_files=[file("one", source)]).assembly().running():
             await anyio.sleep_forever()
     assert caught.group_contains(ConnectionError, match="lost")
 
 
 async def test_cancelling_the_traffic_still_leaves_lifespans(file: Callable[[str, str], Path]) -> None:
-    assembly = assemble(plugin_files=[file("one", PLUGIN)])
+    assembly = Builder(plugin_files=[file("one", PLUGIN)]).assembly()
     with anyio.CancelScope() as scope:
         async with assembly.running():
             scope.cancel()
@@ -190,7 +190,7 @@ async def test_a_lifespan_that_fails_while_it_is_left_is_logged_and_the_others_a
     file: Callable[[str, str], Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     broken = PLUGIN.replace('log.append(f"leave {instance}")', "raise OSError('cannot close')")
-    assembly = assemble(plugin_files=[file("one", PLUGIN), file("two", broken)])
+    assembly = Builder(plugin_files=[file("one", PLUGIN), file("two", broken)]).assembly()
     with caplog.at_level(logging.ERROR, "midspan.plugins"):
         async with assembly.running():
             pass
@@ -218,7 +218,9 @@ def midspan_interceptors():
             kept[key] = value
 
     with pytest.raises(PluginError, match="needs a store, which this mount does not have"):
-        assemble(plugin_files=[file("one", source)])
-    async with assemble(plugin_files=[file("one", source)], gives=["store"], store=Recording()).running() as chain:
+        Builder(plugin_files=[file("one", source)]).assembly()
+    async with (
+        Builder(plugin_files=[file("one", source)], gives=["store"], store=Recording()).assembly().running() as chain
+    ):
         await chain.execute(event="tools/call", phase="request", payload={})
     assert list(kept.values()) == [True]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from midspan.errors import PluginError
-from midspan.plugins import PluginInfo, assemble, discover, load
+from midspan.plugins import Builder, PluginInfo, discover, load
 
 Install = Callable[..., Path]
 
@@ -49,29 +49,29 @@ def test_an_enabled_plugin_that_is_wrong_stops_the_start_and_an_available_one_is
     fake_distribution("midspan-wrong", version="1.4", plugins={"wrong": "fake_wrong"}, modules={"fake_wrong": source})
     fake_distribution("midspan-good", plugins={"good": "fake_good"}, modules={"fake_good": GOOD})
 
-    assembly = assemble(plugins=["good"])
+    assembly = Builder(plugins=["good"]).assembly()
     assert [entry.name for entry in assembly.chain.entries] == ["good.check"]
     assert "fake_good" in sys.modules
     assert "fake_wrong" not in sys.modules
 
     with pytest.raises(PluginError) as caught:
-        assemble(plugins=["good", "wrong"])
+        Builder(plugins=["good", "wrong"]).assembly()
     error = caught.value
     assert (error.plugin, error.distribution, error.version) == ("wrong", "midspan-wrong", "1.4")
     assert str(error).startswith(f"plugin 'wrong' (midspan-wrong 1.4): {words}")
     assert str(error).endswith("(to start without it: --no-plugin wrong)")
     assert "\n" not in str(error)
 
-    assert not assemble(plugins=["good", "wrong"], no_plugins=["wrong"]).empty
+    assert not Builder(plugins=["good", "wrong"], no_plugins=["wrong"]).assembly().empty
 
 
 def test_two_distributions_with_one_id_stop_the_start_and_neither_is_imported(fake_distribution: Install) -> None:
     fake_distribution("midspan-pii", plugins={"pii": "fake_pii"}, modules={"fake_pii": GOOD})
     fake_distribution("other-pii", plugins={"pii": "other_pii"}, modules={"other_pii": GOOD})
     with pytest.raises(PluginError, match=r"^plugin 'pii': midspan-pii 1\.0 and other-pii 1\.0 bring the same id"):
-        assemble(plugins=["pii"])
+        Builder(plugins=["pii"]).assembly()
     assert not {"fake_pii", "other_pii"} & sys.modules.keys()
-    assert assemble().empty
+    assert Builder().assembly().empty
 
 
 def test_the_line_of_the_plugin_that_raised_is_named(fake_distribution: Install) -> None:
@@ -136,7 +136,7 @@ def test_what_a_plugin_prints_does_not_reach_stdout(
 ) -> None:
     source = "print('at import')\n" + GOOD.replace("return [check]", "print('in a hook'); return [check]")
     fake_distribution("midspan-x", plugins={"x": "fake_x"}, modules={"fake_x": source})
-    assemble(plugins=["x"])
+    Builder(plugins=["x"]).assembly()
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == "at import\nin a hook\n"
@@ -149,5 +149,5 @@ def test_an_id_pinned_to_a_distribution_is_not_taken_over_by_another(
     config = tmp_path / "midspan.toml"
     config.write_text("[plugins.pii]\nenabled = true\ndistribution = 'midspan-pii'\n")
     with pytest.raises(PluginError, match="the config pins it to midspan-pii, but it is brought by evil-pii"):
-        assemble(config=config)
+        Builder(config=config).assembly()
     assert "evil_pii" not in sys.modules

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from midspan.errors import OperatorError, PluginError
-from midspan.plugins import assemble
+from midspan.plugins import Builder
 from midspan.plugins._file import file_plugin
 
 SIX_LINES = """\
@@ -28,7 +28,7 @@ def write(folder: Path, text: str, name: str = "no_rm.py") -> Path:
 
 
 def test_the_six_line_plugin_blocks_what_it_says(tmp_path: Path) -> None:
-    assembly = assemble(plugin_files=[write(tmp_path, SIX_LINES)])
+    assembly = Builder(plugin_files=[write(tmp_path, SIX_LINES)]).assembly()
     assert [entry.name for entry in assembly.chain.entries] == ["no-rm.no_rm"]
 
     async def main() -> None:
@@ -44,16 +44,16 @@ def test_the_six_line_plugin_blocks_what_it_says(tmp_path: Path) -> None:
 def test_nothing_is_written_beside_the_file_and_its_folder_is_not_importable(tmp_path: Path) -> None:
     write(tmp_path, "x = 1", "neighbour_of_no_rm.py")
     path = list(sys.path)
-    assemble(plugin_files=[write(tmp_path, SIX_LINES)])
+    Builder(plugin_files=[write(tmp_path, SIX_LINES)]).assembly()
     assert sys.path == path
     assert sorted(each.name for each in tmp_path.iterdir()) == ["neighbour_of_no_rm.py", "no_rm.py"]
     with pytest.raises(PluginError, match="No module named 'neighbour_of_no_rm'"):
-        assemble(plugin_files=[write(tmp_path, "import neighbour_of_no_rm\n" + SIX_LINES)])
+        Builder(plugin_files=[write(tmp_path, "import neighbour_of_no_rm\n" + SIX_LINES)]).assembly()
 
 
 def test_an_edited_file_is_run_as_it_is_now(tmp_path: Path) -> None:
-    assemble(plugin_files=[write(tmp_path, SIX_LINES)])
-    (entry,) = assemble(plugin_files=[write(tmp_path, SIX_LINES.replace("no_rm", "no_sudo"))]).chain.entries
+    Builder(plugin_files=[write(tmp_path, SIX_LINES)]).assembly()
+    (entry,) = Builder(plugin_files=[write(tmp_path, SIX_LINES.replace("no_rm", "no_sudo"))]).assembly().chain.entries
     assert entry.name == "no-rm.no_sudo"
 
 
@@ -79,7 +79,7 @@ def midspan_interceptors(): return [check]
 """
     config = tmp_path / "midspan.toml"
     config.write_text("[plugins.words]\nmode = 'audit'\n[plugins.words.config]\ninner = { word = 'dd' }\n")
-    assembly = assemble(config=config, plugin_files=[write(tmp_path, source, "words.py")])
+    assembly = Builder(config=config, plugin_files=[write(tmp_path, source, "words.py")]).assembly()
     (instance,) = assembly.instances
     assert instance.config is not None
     assert instance.config.model_dump() == {"inner": {"word": "dd"}}
@@ -99,7 +99,7 @@ def test_a_file_that_cannot_be_run_is_one_line_with_its_line_number(
 ) -> None:
     path = write(tmp_path, source)
     with pytest.raises(PluginError) as caught:
-        assemble(plugin_files=[path])
+        Builder(plugin_files=[path]).assembly()
     assert str(caught.value) == (
         f"plugin 'no-rm' (file {path}): {words} ({path}:{line}) (to start without it, leave out --plugin-file)"
     )
@@ -108,15 +108,15 @@ def test_a_file_that_cannot_be_run_is_one_line_with_its_line_number(
 
 def test_a_file_without_hooks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PluginError, match="implements no hook; mark one, such as midspan_interceptors, with @hookimpl"):
-        assemble(plugin_files=[write(tmp_path, "x = 1\n")])
+        Builder(plugin_files=[write(tmp_path, "x = 1\n")]).assembly()
 
 
 def test_a_missing_file_is_the_operators_mistake(tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match=r"^--plugin-file .*nothing\.py: no such file$") as caught:
-        assemble(plugin_files=[tmp_path / "nothing.py"])
+        Builder(plugin_files=[tmp_path / "nothing.py"]).assembly()
     assert caught.value.exit_code == 2
     with pytest.raises(OperatorError, match=r"is no file$"):
-        assemble(plugin_files=[tmp_path])
+        Builder(plugin_files=[tmp_path]).assembly()
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_two_files_of_one_id_are_refused(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     with pytest.raises(PluginError, match=r"its id is that of file .*no_rm\.py too; rename the file"):
-        assemble(plugin_files=[write(tmp_path, SIX_LINES), write(other, SIX_LINES)])
+        Builder(plugin_files=[write(tmp_path, SIX_LINES), write(other, SIX_LINES)]).assembly()
 
 
 def test_a_file_cannot_take_the_id_of_an_installed_plugin(
@@ -146,8 +146,8 @@ def test_a_file_cannot_take_the_id_of_an_installed_plugin(
 ) -> None:
     fake_distribution("midspan-no-rm", plugins={"no-rm": "fake_no_rm"})
     with pytest.raises(PluginError, match=r"its id is that of midspan-no-rm 1\.0 too; rename the file"):
-        assemble(plugin_files=[write(tmp_path, SIX_LINES)])
+        Builder(plugin_files=[write(tmp_path, SIX_LINES)]).assembly()
 
 
 def test_a_file_can_be_blocked(tmp_path: Path) -> None:
-    assert assemble(plugin_files=[write(tmp_path, "raise ValueError")], no_plugins=["no-rm"]).empty
+    assert Builder(plugin_files=[write(tmp_path, "raise ValueError")], no_plugins=["no-rm"]).assembly().empty

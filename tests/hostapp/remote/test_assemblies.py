@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from midspan.errors import ConfigError, InterceptorServerError, ProblemsError
-from midspan.plugins import Builder, Running, assemble
+from midspan.plugins import Builder, Running
 from midspan_sdk import InterceptorOverrides, PhasePriorities
 
 from .ways import GUARDS, config, http_app, over_http, processes, served_command, table
@@ -53,7 +53,7 @@ def test_a_server_that_cannot_be_read_refuses_those_in_its_scope_and_no_other(tm
 
 def test_a_mount_that_only_serves_interceptors_has_none(tmp_path: Path) -> None:
     file = config(tmp_path, table("interceptor_servers.all", url=NOBODY))
-    assert assemble(config=file, remotes=False).remotes == ()
+    assert Builder(config=file, remotes=False).assembly().remotes == ()
 
 
 def test_what_joins_is_told_without_contacting_anybody_and_without_secrets(tmp_path: Path) -> None:

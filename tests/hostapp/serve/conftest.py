@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from midspan.plugins import Assembly, assemble
+from midspan.plugins import Assembly, Builder
 
 
 @pytest.fixture
@@ -16,6 +16,6 @@ def assembled(tmp_path: Path) -> Callable[..., Assembly]:
         files = [tmp_path / f"{name}.py" for name in sources]
         for file, source in zip(files, sources.values(), strict=True):
             file.write_text(source)
-        return assemble(config=settings, plugin_files=files, gives=("session", "store"))
+        return Builder(config=settings, plugin_files=files, gives=("session", "store")).assembly()
 
     return build

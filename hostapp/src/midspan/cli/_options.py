@@ -63,7 +63,7 @@ def selection_options(command: F) -> F:
 
 
 def building_options(command: F) -> F:
-    """Add the options that choose config and plugins: what `midspan.plugins.assemble` takes, by the same names."""
+    """Add the options that choose config and plugins: what `midspan.plugins.Builder` takes, by the same names."""
     option = click.option(
         "--plugin-file",
         "plugin_files",
@@ -87,7 +87,7 @@ def plugin_options(command: F) -> F:
 
 
 def lock_of(source: ConfigSource, locked: bool) -> Lock | None:
-    """Return the lock of a config, for `assemble`; None without `--locked`.
+    """Return the lock of a config, for `Builder`; None without `--locked`.
 
     Raises:
         OperatorError: there is none, or it cannot be used.

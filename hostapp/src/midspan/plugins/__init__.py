@@ -1,7 +1,7 @@
 """Plugins: which are installed, which run, and what they contribute.
 
 From an installed package to a chain: discover (metadata alone), select (the config and the command line), load
-(import and check the hooks), configure, contribute. `assemble` does all of it.
+(import and check the hooks), configure, contribute. `Builder` does all of it.
 
 `discover`, `select` and what they answer with need importlib-metadata and the standard library only. The other names
 are imported when they are first used, so that light commands stay light.
@@ -19,7 +19,7 @@ from midspan.plugins._selection import ChosenInstance, RefusedInstance, Selectio
 
 if TYPE_CHECKING:
     from midspan.plugins._assembly import Assembly
-    from midspan.plugins._builder import Builder, assemble
+    from midspan.plugins._builder import Builder
     from midspan.plugins._instance import Instance, build_instance, changed_instances
     from midspan.plugins._loading import load
     from midspan.plugins._log_names import plugin_logs
@@ -43,7 +43,6 @@ __all__ = [
     "Running",
     "Selection",
     "State",
-    "assemble",
     "build_instance",
     "changed_instances",
     "discover",
@@ -61,7 +60,6 @@ _HEAVY = {
     "Builder": "_builder",
     "Remote": "_remotes",
     "Running": "_running",
-    "assemble": "_builder",
     "build_instance": "_instance",
     "changed_instances": "_instance",
     "load": "_loading",

@@ -302,47 +302,6 @@ def _contenders(selection: Selection) -> list[PluginInfo]:
     return [*chosen.values(), *others]
 
 
-def assemble(
-    *,
-    config: Config | Path | None = None,
-    plugins: Iterable[str] = (),
-    no_plugins: Iterable[str] = (),
-    plugin_files: Iterable[Path] = (),
-    gives: Iterable[str] = (),
-    store: Store | None = None,
-    remotes: bool = True,
-    server: str | None = None,
-    locked: LockChecks | None = None,
-) -> Assembly:
-    """Discover, select, load, configure and chain the enabled plugins that are for a server.
-
-    Args:
-        config: as of `Builder`, like the next six.
-        plugins: see there.
-        no_plugins: see there.
-        plugin_files: see there.
-        gives: see there.
-        store: see there.
-        remotes: see there.
-        server: the server's name; None for every instance, whatever its scope.
-        locked: as of `Builder`.
-
-    Raises:
-        OperatorError: see `Builder` and `Builder.assembly`.
-    """
-    builder = Builder(
-        config=config,
-        plugins=plugins,
-        no_plugins=no_plugins,
-        plugin_files=plugin_files,
-        gives=gives,
-        store=store,
-        locked=locked,
-        remotes=remotes,
-    )
-    return builder.assembly(server)
-
-
 def _hinted(error: OperatorError, hint: str) -> OperatorError:
     hinted = [one.with_hint(hint) if isinstance(one, PluginError) else one for one in each_of(error)]
     try:
