@@ -25,7 +25,7 @@ from tests.hostapp.http.wire import HANDSHAKE, Connection, read_head
 pytestmark = pytest.mark.anyio
 
 PLUGIN = """
-import asyncio, logging, os, time
+import asyncio, logging, os, signal, time
 from contextlib import asynccontextmanager
 from midspan_sdk import hookimpl, sink, validator
 
@@ -220,6 +220,18 @@ async def test_a_second_signal_hurries_it(options: Ways, tmp_path: Path) -> None
         assert await running.process.stdout.read() == b""
         assert await ended(running, signal.SIGINT, within=5) == 1
         assert "gave up what was still under way" in running.said[-1]
+
+
+async def test_a_signal_that_does_not_wake_the_main_thread_counts_too(options: Ways, tmp_path: Path) -> None:
+    # Which thread gets a signal is for the system to choose, and the one it wakes need not be the one that handles it.
+    leaving = f"signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n    log.info('masked')\n{DEAF}"
+    async with started("run", *options(leaving=leaving), "--", *echo_server(tmp_path)) as running:
+        await running.ask(call(1))
+        running.process.send_signal(signal.SIGTERM)
+        await running.line(lambda line: line.endswith("masked"))
+        assert running.process.stdout is not None
+        assert await running.process.stdout.read() == b""
+        assert await ended(running, signal.SIGINT, within=5) == 1
 
 
 async def test_a_handler_that_holds_the_event_loop_does_not_keep_it(options: Ways, tmp_path: Path) -> None:

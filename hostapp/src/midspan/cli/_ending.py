@@ -111,15 +111,22 @@ class _Loop(asyncio.SelectorEventLoop):
         self._hear(sig)
 
     def remove_signal_handler(self, sig: int) -> bool:
-        removed = super().remove_signal_handler(sig)
-        self._hear(sig)
-        return removed
+        if sig not in _SIGNALS:
+            return super().remove_signal_handler(sig)
+        # Without any handler the loop would not wake for a signal that the system gives to another thread, or that
+        # comes just before it waits; and only the main thread, which waits, can tell the `Ending`.
+        self.add_signal_handler(sig, _nothing)
+        return True
 
     def _hear(self, sig: int) -> None:
         if sig in _SIGNALS:
             # The loop hears of a signal by a descriptor, whatever handler Python runs.
             signal.signal(sig, self._ending.on_signal)
             signal.siginterrupt(sig, False)
+
+
+def _nothing() -> None:
+    """What a signal does to the work, when it does nothing any more."""
 
 
 def run_to_end(work: Callable[[Ending], Coroutine[Any, Any, int]]) -> int:
