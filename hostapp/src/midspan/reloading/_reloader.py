@@ -58,7 +58,7 @@ class Reloader(Generic[P]):
         self._source = source
         self._target = target
         self._changes = changes
-        self._refused: list[tuple[Path, str]] | None = None
+        self._refused: object = None
 
     async def run(self) -> None:
         """Watch and apply, until cancelled."""
@@ -82,24 +82,34 @@ class Reloader(Generic[P]):
             source = read_source(self._path) if asked else await self._settled()
             texts = _texts(source)
             if not asked:
-                if texts in (_texts(self._source), self._refused):
+                if texts == self._refused:
+                    return False
+                if texts == _texts(self._source):
+                    self._refused = None
                     return False
                 _refuse_emptied(source, self._source)
             prepared = await anyio.to_thread.run_sync(lambda: self._target.prepare(validated(source)))
             said = await self._target.apply(prepared)
         except OperatorError as error:
-            for problem in each_of(error):
-                logger.error("%s", problem.message)
-            logger.error("the changed config is not applied; what was in force stays in force")
-            self._refused = texts
+            if self._is_news(texts or _unread(error), asked=asked):
+                for problem in each_of(error):
+                    logger.error("%s", problem.message)
+                logger.error("the changed config is not applied; what was in force stays in force")
             return False
-        except Exception:
-            logger.exception("the changed config could not be applied; what was in force stays in force")
+        except Exception as error:
+            if self._is_news(texts or repr(error), asked=asked):
+                logger.exception("the changed config could not be applied; what was in force stays in force")
             return False
         self._source, self._refused = source, None
         await self._changes.watch(_watched(source))
         logger.info("the config was read again: %s", said)
         return True
+
+    def _is_news(self, refused: object, *, asked: bool) -> bool:
+        # Whatever happens in the folders of the files brings one here again; also that a log grows there, which these
+        # very lines may go into.
+        before, self._refused = self._refused, refused
+        return asked or refused != before
 
     async def _settled(self) -> ConfigSource:
         """Read the files when nobody writes them any more: whoever writes in place empties one first.
@@ -126,6 +136,21 @@ class Reloader(Generic[P]):
 
 def _texts(source: ConfigSource) -> list[tuple[Path, str]]:
     return [(file.path, file.text) for file in source.files]
+
+
+def _unread(error: OperatorError) -> list[tuple[str, bytes | None]]:
+    """Return what tells one state of files that cannot be read from another."""
+    return [
+        (problem.message, _content(problem.file) if isinstance(problem, ConfigError) else None)
+        for problem in each_of(error)
+    ]
+
+
+def _content(file: Path | None) -> bytes | None:
+    try:
+        return file.read_bytes() if file is not None else None
+    except OSError:
+        return None
 
 
 def _watched(source: ConfigSource) -> list[Path]:
