@@ -373,3 +373,19 @@ async def test_the_client_s_end_is_bounded_too(options: Ways, tmp_path: Path) ->
         running.process.stdin.close()
         assert await running.process.wait() == 0
         assert "was not left within 6 s" in (await running.rest())[-1]
+
+
+def test_the_event_loop_of_a_command_can_be_closed() -> None:
+    # Whoever calls a command as a function goes on, and Python closes the loop when it collects it.
+    script = """
+import asyncio
+from midspan.cli._ending import run_to_end
+
+async def work(ending):
+    return 0
+
+assert run_to_end(work) == 0
+asyncio.get_event_loop_policy().get_event_loop().close()
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

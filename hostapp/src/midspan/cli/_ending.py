@@ -111,7 +111,7 @@ class _Loop(asyncio.SelectorEventLoop):
         self._hear(sig)
 
     def remove_signal_handler(self, sig: int) -> bool:
-        if sig not in _SIGNALS:
+        if sig not in _SIGNALS or self.is_closed():
             return super().remove_signal_handler(sig)
         # Without any handler the loop would not wake for a signal that the system gives to another thread, or that
         # comes just before it waits; and only the main thread, which waits, can tell the `Ending`.
