@@ -131,20 +131,20 @@ class World:
 
     def answer(self) -> None:
         side, message_id = self._some()
-        self._take(self.judge.judge(_other(side), result(message_id, {})))
+        self._take(self.judge.judge(side.other, result(message_id, {})))
 
     def answer_badly(self) -> None:
         side, message_id = self._some()
         bad = b'{"jsonrpc":"2.0","id":%d,"result":{"a":1,"a":1}}' % message_id
         if self._chance.random() < 0.5:
-            self._take(self.judge.judge(_other(side), bad.replace(b'"a":1}', b"")))
+            self._take(self.judge.judge(side.other, bad.replace(b'"a":1}', b"")))
         else:
-            self._take(self.judge.judge(_other(side), bad))
+            self._take(self.judge.judge(side.other, bad))
 
     def answer_at_length(self) -> None:
         side, message_id = self._some()
         head = b'{"jsonrpc":"2.0","id":%d,"result":{"a":"' % message_id
-        self._take(self.judge.oversized(_other(side), OversizedLine(head, b'"}}')))
+        self._take(self.judge.oversized(side.other, OversizedLine(head, b'"}}')))
 
     def cancel(self) -> None:
         side, message_id = self._some()
@@ -192,10 +192,6 @@ def _drop(deferred: Deferred) -> None:
     deferred.action.close()
     assert deferred.over is not None
     deferred.over()
-
-
-def _other(side: Side) -> Side:
-    return Side.SERVER if side is Side.CLIENT else Side.CLIENT
 
 
 @pytest.mark.parametrize("repeats", [False, True])

@@ -147,12 +147,14 @@ class Requests:
         if settled is not None:
             self._settled_bytes -= settled.size
 
-    def settle(self, message_id: MessageId) -> None:
-        """Close a request that will not be answered where it was sent."""
-        pending = self._open.get(message_id)
-        if pending is not None and pending.sent:
-            self.close(message_id, pending)
-            pending.release()
+    def settle(self, message_id: MessageId | None) -> bool:
+        """Close a request whose answer will not be judged. Return whether an answer with this id answers one."""
+        pending = self.sent(message_id)
+        if message_id is None or pending is None:
+            return False
+        self.close(message_id, pending)
+        pending.release()
+        return True
 
     def release(self) -> None:
         """Forget all requests. Those that are still judged let go of their regimes by themselves."""

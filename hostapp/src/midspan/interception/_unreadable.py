@@ -68,9 +68,7 @@ class Unreadable:
         for message in outlines:
             if message.is_answer and side is Side.CLIENT:
                 self._questions.refuse(message.id)
-            if message.is_answer and message.id is not None and (pending := requests.sent(message.id)) is not None:
-                requests.close(message.id, pending)
-                pending.release()
+            if message.is_answer and requests.settle(message.id):
                 text = f"midspan refused the answer: {fault.reason}"
                 onward.append(error_message(message.id, INTERNAL_ERROR, text))
             elif message.is_answer and not message.is_call:
@@ -108,10 +106,7 @@ class Unreadable:
         for message in outlines:
             if message.is_answer:
                 ordered = True
-                requests = self._requests[side.other]
-                if message.id is not None and (owner := requests.sent(message.id)) is not None:
-                    requests.close(message.id, owner)
-                    owner.release()
+                self._requests[side.other].settle(message.id)
             elif message.id is not None and isinstance(line, bytes):
                 pending = Pending("", {}, self._context.of({}), len(line), self._regimes.current)
                 pending.sent = True
