@@ -41,7 +41,7 @@ def replace_file(target: Path, before: bytes | None, after: bytes, *, mode: int 
         if old is not None and (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
             os.chown(name, old.st_uid, old.st_gid)
         os.chmod(name, mode if old is None else stat.S_IMODE(old.st_mode))
-        if _content(target) != before:
+        if content_of(target) != before:
             raise OSError(None, "it was changed meanwhile; try again")
         os.replace(name, target)
     except BaseException:
@@ -50,7 +50,12 @@ def replace_file(target: Path, before: bytes | None, after: bytes, *, mode: int 
     _sync_folder(target.parent)
 
 
-def _content(target: Path) -> bytes | None:
+def content_of(target: Path) -> bytes | None:
+    """Return what a file holds, None when it is not there: what `replace_file` takes as `before`.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     try:
         return target.read_bytes()
     except FileNotFoundError:

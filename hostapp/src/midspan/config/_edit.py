@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
-from midspan._replacing import replace_file
+from midspan._replacing import content_of, replace_file
 from midspan.config._places import Keys, Layout, layout_of
 from midspan.config._source import ConfigFile, dotted, read_file
 from midspan.errors import ConfigError
@@ -48,9 +48,7 @@ def set_enabled(path: Path, names: Iterable[str], *, enabled: bool) -> list[str]
     """
     target = path.resolve()
     try:
-        before = target.read_bytes()
-    except FileNotFoundError:
-        before = None
+        before = content_of(target)
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror or error}", file=path) from error
     file = ConfigFile(path=path) if before is None else read_file(path)

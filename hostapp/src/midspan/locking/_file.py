@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from midspan._replacing import PUBLIC, replace_file
+from midspan._replacing import PUBLIC, content_of, replace_file
 from midspan.config import ConfigSource, user_config
 from midspan.errors import OperatorError
 from midspan.locking._lock import Lock
@@ -125,7 +125,7 @@ def write_lock(lock: Lock, path: Path) -> bool:
     after = text_of(lock).encode()
     try:
         target = path.resolve()
-        before = target.read_bytes() if target.exists() else None
+        before = content_of(target)
         if before == after:
             return False
         # It holds no secrets and is read by whoever runs the gateway.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
@@ -138,19 +139,13 @@ def _texts(source: ConfigSource) -> list[tuple[Path, str]]:
     return [(file.path, file.text) for file in source.files]
 
 
-def _unread(error: OperatorError) -> list[tuple[str, bytes | None]]:
+def _unread(error: OperatorError) -> tuple[str, bytes | None]:
     """Return what tells one state of files that cannot be read from another."""
-    return [
-        (problem.message, _content(problem.file) if isinstance(problem, ConfigError) else None)
-        for problem in each_of(error)
-    ]
-
-
-def _content(file: Path | None) -> bytes | None:
-    try:
-        return file.read_bytes() if file is not None else None
-    except OSError:
-        return None
+    content = None
+    if isinstance(error, ConfigError) and error.file is not None:
+        with contextlib.suppress(OSError):
+            content = error.file.read_bytes()
+    return error.message, content
 
 
 def _watched(source: ConfigSource) -> list[Path]:
