@@ -69,6 +69,8 @@ DEAF = """
             log.info("swallowed")
 """
 HOLDS = "time.sleep(1000)"
+MASKED = "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT]); log.info('masked')"
+"""From now on the system gives these signals to other threads than the main one."""
 STUBBORN = "for number in (signal.SIGTERM, signal.SIGINT): signal.signal(number, signal.SIG_IGN)"
 STAYS = "signal.pause()"
 
@@ -224,13 +226,21 @@ async def test_a_second_signal_hurries_it(options: Ways, tmp_path: Path) -> None
 
 async def test_a_signal_that_does_not_wake_the_main_thread_counts_too(options: Ways, tmp_path: Path) -> None:
     # Which thread gets a signal is for the system to choose, and the one it wakes need not be the one that handles it.
-    leaving = f"signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n    log.info('masked')\n{DEAF}"
-    async with started("run", *options(leaving=leaving), "--", *echo_server(tmp_path)) as running:
+    async with started("run", *options(leaving=f"{MASKED}\n{DEAF}"), "--", *echo_server(tmp_path)) as running:
         await running.ask(call(1))
         running.process.send_signal(signal.SIGTERM)
         await running.line(lambda line: line.endswith("masked"))
         assert running.process.stdout is not None
         assert await running.process.stdout.read() == b""
+        assert await ended(running, signal.SIGINT, within=5) == 1
+
+
+async def test_signals_that_do_not_reach_a_main_thread_that_is_held_count_too(options: Ways, tmp_path: Path) -> None:
+    async with started("run", *options(judging=f"{MASKED}; {HOLDS}"), "--", *echo_server(tmp_path)) as running:
+        await running.ask(call(1))
+        running.send(call(2, "slow"))
+        await running.line(lambda line: line.endswith("masked"))
+        running.process.send_signal(signal.SIGTERM)
         assert await ended(running, signal.SIGINT, within=5) == 1
 
 

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from types import FrameType
 from typing import Any, Final, NoReturn
 
@@ -31,39 +32,45 @@ GAVE_UP: Final = 1
 """The exit code when the end was not orderly."""
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-_SECONDS: Final = {b"b": LONGEST_END, b"h": HURRIED_END}
+_BEGIN, _QUIT = 0xFE, 0xFF
+"""What stands beside the numbers of signals in the pipe."""
 
 
 class Ending:
-    """Bounds the end of this process.
+    """Bounds the end of this process, and hears its signals.
+
+    Make it in the main thread.
+
+    Args:
+        heard: is called for each signal that Python handles, by its number, from a thread.
 
     Attributes:
         number: the first signal that asked for the end, or None.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, heard: Callable[[int], object]) -> None:
         self.number: int | None = None
-        # A pipe, since a handler of signals may be anywhere in this very code when the next signal comes.
+        self._heard = heard
         self._asked, self._asks = os.pipe()
+        os.set_blocking(self._asks, False)
+        # Python's own handlers run in the main thread alone, when it comes to it: which it does not while it is held,
+        # if the system gives the signal to another thread or just before the main one begins to wait.
+        self._woken_before = signal.set_wakeup_fd(self._asks, warn_on_full_buffer=False)
         self._main = threading.get_ident()
         self._thread = threading.Thread(target=self._watch, daemon=True, name="midspan-end")
         self._thread.start()
 
     def begin(self) -> None:
         """The traffic is over: what is still to be done has `LONGEST_END` seconds."""
-        os.write(self._asks, b"b")
+        os.write(self._asks, bytes([_BEGIN]))
 
     def close(self) -> None:
-        """The end was orderly."""
-        os.write(self._asks, b"q")
+        """The end was orderly. Signals are not heard any more."""
+        signal.set_wakeup_fd(self._woken_before)
+        os.write(self._asks, bytes([_QUIT]))
         self._thread.join()
         os.close(self._asked)
         os.close(self._asks)
-
-    def on_signal(self, number: int, frame: FrameType | None = None) -> None:
-        """Note a signal: the first begins the end, the next hurries it."""
-        os.write(self._asks, b"b" if self.number is None else b"h")
-        self.number = self.number or number
 
     def _watch(self) -> None:
         begun = deadline = None
@@ -71,13 +78,25 @@ class Ending:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             if not select.select([self._asked], [], [], left)[0]:
                 break
-            asked = os.read(self._asked, 1)
-            if asked == b"q":
+            (asked,) = os.read(self._asked, 1)
+            if asked == _QUIT:
                 return
+            seconds = LONGEST_END if asked == _BEGIN else self._hear(asked)
+            if seconds is None:
+                continue
             now = time.monotonic()
             begun = begun or now
-            deadline = min(deadline or now + LONGEST_END, now + _SECONDS[asked])
+            deadline = min(deadline or now + LONGEST_END, now + seconds)
         self._give_up(time.monotonic() - (begun or 0.0))
+
+    def _hear(self, number: int) -> float | None:
+        """Note a signal: the first begins the end, the next hurries it. Return the seconds that are left then."""
+        seconds = None
+        if number in _SIGNALS:
+            seconds = LONGEST_END if self.number is None else HURRIED_END
+            self.number = self.number or number
+        self._heard(number)
+        return seconds
 
     def _give_up(self, seconds: float) -> NoReturn:
         text = f"did not stop within {seconds:.0f} s; gave up what was still under way{self._where()}"
@@ -100,33 +119,38 @@ class Ending:
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    """An event loop whose signals also reach the `Ending`, even when the loop itself is held."""
+    """An event loop that is told of signals, instead of hearing them itself.
 
-    def __init__(self, ending: Ending) -> None:
+    A signal that has no handler any more does nothing, if it is one that asks for the end.
+    """
+
+    def __init__(self) -> None:
         super().__init__()
-        self._ending = ending
+        self._told: dict[int, Callable[[], object]] = {}
 
     def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:
-        super().add_signal_handler(sig, callback, *args)  # pyright: ignore[reportArgumentType] - typeshed wants Unpack
-        self._hear(sig)
+        self._told[sig] = partial(callback, *args)
+        signal.signal(sig, _nothing)
+        signal.siginterrupt(sig, False)
 
     def remove_signal_handler(self, sig: int) -> bool:
-        if sig not in _SIGNALS or self.is_closed():
-            return super().remove_signal_handler(sig)
-        # Without any handler the loop would not wake for a signal that the system gives to another thread, or that
-        # comes just before it waits; and only the main thread, which waits, can tell the `Ending`.
-        self.add_signal_handler(sig, _nothing)
-        return True
+        removed = self._told.pop(sig, None) is not None
+        if removed and sig not in _SIGNALS:
+            signal.signal(sig, signal.SIG_DFL)
+        return removed
 
-    def _hear(self, sig: int) -> None:
-        if sig in _SIGNALS:
-            # The loop hears of a signal by a descriptor, whatever handler Python runs.
-            signal.signal(sig, self._ending.on_signal)
-            signal.siginterrupt(sig, False)
+    def tell(self, number: int) -> None:
+        """Run the handler of a signal. May be called from any thread."""
+        with contextlib.suppress(RuntimeError):  # it is closed
+            self.call_soon_threadsafe(self._handle, number)
+
+    def _handle(self, number: int) -> None:
+        if (handler := self._told.get(number)) is not None:
+            handler()
 
 
-def _nothing() -> None:
-    """What a signal does to the work, when it does nothing any more."""
+def _nothing(number: int, frame: FrameType | None) -> None:
+    """What a signal does by Python's own handler: that it has one lets it be told of."""
 
 
 def run_to_end(work: Callable[[Ending], Coroutine[Any, Any, int]]) -> int:
@@ -141,10 +165,10 @@ def run_to_end(work: Callable[[Ending], Coroutine[Any, Any, int]]) -> int:
     Returns:
         What the work returned; 128 + N when signal N cancelled it.
     """
-    ending = Ending()
     # Nothing is joined at its end, as `asyncio.run` does: a plugin's hanging thread would hold the process, and with it
     # the client, long after the server has gone.
-    loop = _Loop(ending)
+    loop = _Loop()
+    ending = Ending(loop.tell)
     asyncio.set_event_loop(loop)
     with _restored():
         task = loop.create_task(work(ending))
